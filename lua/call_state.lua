@@ -3,13 +3,18 @@ local call_state = {}
 
 call_state.dropped = {}   -- items found in a list that cannot be lent: pool, reason, item, and so on
 call_state.headroom = {}  -- labels that tickets wait for and under which a lease ended: serving.opened serves them
+call_state.roomy = {}     -- labels whose caps on what is served have room again: serving.opened serves from the pools below
+call_state.released = {}  -- slot that became free while such a cap has room -> run of its last lease
 call_state.reopened = {}  -- pools whose maintenance this call has ended: serving.opened serves their waiters
+call_state.passed_over = {} -- labels in which waiters may have been passed over behind tickets of a hub that is gone: list and set
 
 -- Reset the state at the beginning of a call.
 function call_state.begin()
   if call_state.dropped[1] then call_state.dropped = {} end
   if call_state.headroom[1] then call_state.headroom = {} end
+  if call_state.passed_over[1] then call_state.passed_over = {} end
   if call_state.reopened[1] then call_state.reopened = {} end
+  if call_state.roomy[1] then call_state.roomy, call_state.released = {}, {} end
   call_state.looks = 200           -- how many more items that cannot be lent may be looked at, over all pools
   call_state.served = 0            -- how many waiters got a slot that was free already
   call_state.left_to_resume = 256  -- how many more held slots of nodes that are heard again may be offered
@@ -18,6 +23,8 @@ function call_state.begin()
   call_state.listening = nil       -- whether any hub listens for events; nil until that was asked
   call_state.to_settle = 200           -- how many more waiting tasks may be told in this call that a parent is over
   call_state.settles = nil             -- true while chains.go_on runs
+  call_state.created = nil         -- how many classes were made in this call
+  call_state.entered = nil         -- how many slots with a class have entered a free list in this call
   call_state.last_us = nil         -- the last instant of store.next_us; nil until it was read
 end
 

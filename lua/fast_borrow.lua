@@ -21,6 +21,7 @@ function fast_borrow.take(pool, attempt)
   local good = found and not suspects.is_suspect(found.node, found.part, found.reported)
   if good then
     found.listed = true
+    if store.matching then found.class = classes.taken(slot, pool) end
     return found
   end
   redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')
@@ -31,11 +32,11 @@ end
 function fast_borrow.find(label, attempt)
   local wild = turns.is_wild(label)
   local exact, empty
-  if not wild then exact, empty = fast_borrow.take(label, attempt) end
+  if not wild and not served_caps.reached(label) then exact, empty = fast_borrow.take(label, attempt) end
   if exact then return exact end
   if redis.call('EXISTS', keys.request(attempt)) == 1 then return nil end
   if empty then pools.close(label) end
-  return not (wild or empty) and supply.take(label) or matching.find_elsewhere(label, wild)
+  return not (wild or empty) and supply.take(label) or matching.find_elsewhere(label, wild, supply.take)
 end
 
 return fast_borrow

@@ -4,6 +4,7 @@ local foreign_items = {}
 -- Hold back a slot that another program has given back, in the free list of a pool, although its node is to make it fresh first.
 function foreign_items.hold_used(slot, part, pool, item)
   redis.call('LREM', keys.available(pool), 1, item)
+  if store.matching then classes.taken(slot, pool) end
   if redis.call('EXISTS', keys.available(pool)) == 0 then pools.close(pool) end
   redis.call('HSET', keys.slot(slot), 'place', 'held')
   if not freshness.is_owed(slot) then freshness.owe(slot, part) end
@@ -14,7 +15,8 @@ end
 function foreign_items.settle(pool, item)
   local slot, node, idle_ms = items.read(item)
   local known = redis.call('HMGET', keys.slot(slot or items.nameless(item)), 'item', 'pool', 'place', 'part', 'policy')
-  local reason
+  local reason, attributes, warm = nil, '', ''
+  if known[1] and store.matching then attributes, warm = slot_classes.of(slot or items.nameless(item)) end
   if not slot then
     reason = 'no slot id'
     if known[1] then slots.drop(items.nameless(item), known[2], known[4]) end
@@ -34,12 +36,13 @@ function foreign_items.settle(pool, item)
   local part, fresh = ids.key_part(node), known[5] == 'fresh'
   slots.create(slot, item, pool, node, part, idle_ms, fresh and 'fresh' or 'recycle')
   redis.call('HSET', keys.slot(slot), 'adopted_ms', store.clock_ms)
+  if attributes ~= '' or warm ~= '' then slot_classes.set(slot, pool, attributes, warm, math.huge) end
   history.slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
   if fresh then
     foreign_items.hold_used(slot, part, pool, item)
     return nil
   end
-  if drains.holds_back(part) then
+  if drains.holds_back(part) or holds.of(slot) then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
     return nil
   end

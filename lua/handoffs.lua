@@ -25,17 +25,19 @@ end
 function handoffs.hand_on(t, found)
   tickets.step_out(t)
   leases.grant(t, found)
-  history.note('grant.handed', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', t.label, 'run', t.run,
-    'ticket', t.id, 'ttl_ms', t.ttl_ms)
+  history.granted('grant.handed', found, t.id, t)
   handoffs.leave_place(t)
-  local pace = redis.call('HMGET', keys.pace(t.label), 'mark_ms', 'gap_ms')
+  local key = keys.pace(tickets.pace_of(t.label, t.want))
+  local pace = redis.call('HMGET', key, 'mark_ms', 'gap_ms')
   local gap_ms = math.max(0, store.now_ms - tonumber(pace[1] or store.now_ms))
   if pace[2] then gap_ms = 0.7 * tonumber(pace[2]) + 0.3 * gap_ms end
-  redis.call('HSET', keys.pace(t.label), 'mark_ms', store.now_ms, 'gap_ms', string.format('%.1f', gap_ms))
-  redis.call('EXPIRE', keys.pace(t.label), redis.call('EXISTS', keys.queue(t.label)) == 1 and keys.seconds.pace or 45)
+  redis.call('HSET', key, 'mark_ms', store.now_ms, 'gap_ms', string.format('%.1f', gap_ms))
+  redis.call('EXPIRE', key, t.want == '' and redis.call('EXISTS', keys.queue(t.label)) == 1 and keys.seconds.pace or 45)
   if redis.call('ZSCORE', keys.turns, t.label) then turns.take(t.label) end
   redis.call('SADD', keys.handed(t.hub), t.id)
-  redis.call('HSET', keys.slot(found.slot), 'unseen', t.hub)
+  redis.call('HSET', keys.slot(found.slot), 'unseen', t.hub, 'began', usage.began(tonumber(t.since_ms or '')))
+  local before = call_state.released[found.slot]  -- a late repeat of a return means the lease before, not this one
+  if before then redis.call('HSET', keys.slot(found.slot), 'before', before) end
   notifications.publish(keys.granted(t.hub), t.id)
 end
 

@@ -15,6 +15,14 @@ function hubs.is_silent(hub, ms)
   return not ticked_ms or store.clock_ms - tonumber(ticked_ms) > ms
 end
 
+-- Drop a silent hub. The store keeps which one was the last that has vanished without a word, and when it was heard, in Redis time.
+function hubs.drop(hub)
+  local ticked_ms = tonumber(redis.call('ZSCORE', keys.hubs, hub))
+  redis.call('ZREM', keys.hubs, hub)
+  if ticked_ms == 0 then return end
+  redis.call('HSET', keys.store, 'lost_hub', hub, 'lost_hub_ms', numbers.whole(store.now_ms - store.clock_ms + ticked_ms))
+end
+
 -- Count the tickets of a run in the queue, over all hubs. Returns nil when the hubs have more than 2,000 waiters, too many for one
 -- call.
 function hubs.waiters_of(run)

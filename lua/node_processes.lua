@@ -34,10 +34,14 @@ function node_processes.told_since(slot, part, published, incarnation, number)
   return by == incarnation and last and tonumber(number) <= tonumber(last)
 end
 
--- Note the number of the call that published a slot.
-function node_processes.note_published(slot, part, incarnation, number)
-  if number == '' then return end
-  redis.call('HSET', keys.slot(slot), 'told', incarnation .. '|' .. number)
+-- Note the call that published a slot: {incarnation, number, says}; it `says` '1' also whether the node holds the slot.
+function node_processes.note_published(slot, part, said)
+  if said.number == '' then return end
+  local by = said.incarnation .. '|' .. said.number
+  redis.call('HSET', keys.slot(slot), 'told', by)
+  if said.says == '1' and not holds.is_late(redis.call('HGET', keys.slot(slot), 'hold_told'), said.incarnation, said.number) then
+    redis.call('HSET', keys.slot(slot), 'hold_told', by)
+  end
   redis.call('ZREM', keys.withdrawn(part), slot)
 end
 

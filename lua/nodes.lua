@@ -28,24 +28,23 @@ function nodes.prune(part, limit)
   local ended = {}
   local popped = redis.call('SPOP', keys.node_slots(part), limit)
   for _, slot in ipairs(popped) do
-    local record = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'label', 'run', 'node')
-    local of = {slot = slot, node = record[6], pool = record[2], label = record[4], run = record[5]}
-    if record[1] then slots.unlist(record[2], record[1], record[3]) end
-    if record[3] == 'lent' then
+    local record = slots.read(slot)
+    if record.item then slots.unlist(record.pool, record.item, record.place) end
+    if record.place == 'lent' then
       revocations.revoke(slot, revocations.grace_ms(), 'node')
-      endings.finish(slot, record[4], record[5], part)
-      history.slot('grant.ended', of, 'node')
+      endings.end_lease(record)
+      history.slot('grant.ended', record, 'node')
       ended[#ended + 1] = slot
     end
-    if record[2] then
-      slots.drop(slot, record[2], part)
-      history.slot('slot.withdrawn', of, 'node')
+    if record.pool then
+      slots.drop(slot, record.pool, part)
+      history.slot('slot.withdrawn', record, 'node')
     end
     redis.call('SET', keys.recycle(slot), '1', 'EX', keys.seconds.recycle)
   end
   local left = redis.call('SCARD', keys.node_slots(part))
   if left == 0 then
-    redis.call('DEL', keys.orders(part), keys.lent(part), keys.aside(part), keys.withdrawn(part))
+    redis.call('DEL', keys.orders(part), keys.lent(part), keys.aside(part), keys.withdrawn(part), keys.node_holds(part))
     redis.call('HDEL', keys.leaving, part)
   end
   return #popped, ended, left

@@ -20,4 +20,14 @@ function numbers.again(field, text)
   return read[field]
 end
 
+-- Return whether a number or a text is below another; texts by code points, where the order of Lua's `<` is that of a locale.
+function numbers.below(left, right)
+  if type(left) == 'number' then return left < right end
+  for i = 1, math.min(#left, #right) do
+    local byte, its = string.byte(left, i), string.byte(right, i)
+    if byte ~= its then return byte < its end
+  end
+  return #left < #right
+end
+
 return numbers

@@ -37,6 +37,7 @@ function outcomes.close(t, status, error, request, result)
   uniques.let_go(t, status)
   redis.call('ZADD', keys.finished, t.done, t.id)
   if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end
+  if status == 'failed' and t.max then history.dead(t) end
   notifications.publish(keys.task_done(t.id), '')
   events.status(t)
   chains.settle(t, outcomes.close)

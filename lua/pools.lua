@@ -13,6 +13,18 @@ function pools.close(label)
   redis.call('ZREM', keys.open_pools(colons + 1), label)
 end
 
+-- Return whether a label with `*` matches a pool, under the matching options of the store.
+function pools.wild_serves(want, pool)
+  local a, b = string.gmatch(want, '[^:]+'), string.gmatch(pool, '[^:]+')
+  local left, right = a(), b()
+  while left and right do
+    if left ~= '*' and left ~= right then return false end
+    left, right = a(), b()
+  end
+  if left then return store.trailing == '1' end
+  return not right or store.prefix == '1'
+end
+
 -- Return whether a pool is under maintenance, during which it lends nothing, and end a maintenance that is over: when nothing is lent
 -- and, after 10 s, each slot of the start has been replaced and there are as many; or after 2 min, as soon as nothing is lent. The flag
 -- lives 30 min; what is left of that tells how long the maintenance has lasted.
@@ -30,6 +42,25 @@ function pools.under_maintenance(pool)
   history.note('pool.maintenance', 'pool', pool, 'why', 'over')
   call_state.reopened[#call_state.reopened + 1] = pool
   return false
+end
+
+-- Return up to 100 labels of several indexes that follow each other, in order, and whether there may be more.
+function pools.page(indexes, from, upto)
+  if not indexes[2] then
+    local page = redis.call('ZRANGE', indexes[1], from, upto, 'BYLEX', 'LIMIT', 0, 100)
+    return page, page[100]
+  end
+  local seen, found, last = {}, {}, nil
+  for _, index in ipairs(indexes) do
+    local page = redis.call('ZRANGE', index, from, upto, 'BYLEX', 'LIMIT', 0, 100)
+    if page[100] and not (last and numbers.below(last, page[100])) then last = page[100] end
+    for _, label in ipairs(page) do
+      if not seen[label] then seen[label], found[#found + 1] = true, label end
+    end
+  end
+  table.sort(found, numbers.below)
+  while last and numbers.below(last, found[#found]) do found[#found] = nil end
+  return found, last
 end
 
 return pools

@@ -10,9 +10,10 @@ function queue_order.next_ms()
   return last_ms + math.max(1 / 1024, store.clock_ms - tonumber(last[2]))
 end
 
--- Return how many tickets of a label would stand before a newcomer.
-function queue_order.ahead_of(label, priority)
-  return redis.call('ZCOUNT', keys.queue(label), '-inf', string.format('%.17g', queue_order.next_ms() - priority * 1000))
+-- Return how many tickets of a label that want the same would stand before a newcomer.
+function queue_order.ahead_of(label, priority, want)
+  local line = (want or '') == '' and turns.plain(label) or keys.want_line(label .. ' ' .. want)
+  return redis.call('ZCOUNT', line, '-inf', string.format('%.17g', queue_order.next_ms() - priority * 1000))
 end
 
 return queue_order

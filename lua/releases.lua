@@ -7,8 +7,9 @@ local releases = {}
 -- is dropped, and so is one that another node has claimed, which is told to publish it.
 function releases.release(slot, record, recycle_s, what, why)
   local listed = slots.unlist(record.pool, record.item, 'lent')
-  endings.finish(slot, record.label, record.run, record.part, record.token)
-  redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle', 'seen_ms')
+  if what ~= 'grant.undone' then usage.note_end(record) end
+  endings.finish(slot, record.label, record.run, record.part, record.token, record.limited)
+  holders.forget(slot)
   if record.before or record.unseen then redis.call('HDEL', keys.slot(slot), 'before', 'unseen') end
   history.slot(what, record, why)
   if record.policy == 'fresh' then
@@ -19,6 +20,8 @@ function releases.release(slot, record, recycle_s, what, why)
   if listed and not record.unreported and not record.claimed then
     if placing.place(slot, record.part, record.pool, record.item) == 'lent' then
       redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of a return means the lease before, not this one
+    elseif call_state.roomy[1] then
+      call_state.released[slot] = record.run or ''
     end
   else
     slots.drop(slot, record.pool, record.part)
@@ -40,6 +43,14 @@ function releases.is_late(record, run, arrived_ms)
   if not granted_ms or tonumber(seen_ms or granted_ms) <= tonumber(arrived_ms) then return false end
   -- After a silence of all hubs the hub clock goes on where it stood, up to a second behind its last reading.
   return tonumber(arrived_ms) >= tonumber(redis.call('HGET', keys.store, 'resumed_ms') or '0')
+end
+
+-- Offer a slot again whose lease ended early: its last holder was told, and says by a late return that it has stopped.
+function releases.hear_stopped(slot, token, by)
+  if not revocations.believed_in(slot) or redis.call('HGET', keys.revoked_tokens, slot) ~= token then return end
+  if holders.is_foreign(by, redis.call('HGET', keys.slot(slot), 'last_holder'), true) then return end
+  revocations.forget(slot)
+  placing.offer_again(slot)
 end
 
 -- Take back a lease that was granted to a request and that no caller received, and place its slot. A ticket with an idempotency key

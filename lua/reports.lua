@@ -9,16 +9,17 @@ function reports.is_lost(token)
 end
 
 -- Return whether the lease with this token, or a later one of the slot, has ended, as hubs have said since the loss. A lease that ended
--- never comes back, and neither does an earlier one.
-local function has_ended(slot, token)
-  local ended = redis.call('HGET', keys.ended, slot)
-  return ended and not numbers.above(token, ended)
+-- never comes back, and neither does an earlier one. An end that a shared secret said does not count against the lease of a user.
+local function has_ended(slot, token, holder)
+  local ended, of_secret = unpack(redis.call('HMGET', keys.ended, slot, slot .. '|secret'))
+  if not ended or numbers.above(token, ended) then return false end
+  return not (of_secret == token and ended == token and holders.of(holder).user_id ~= '')
 end
 
 -- Return whether to believe a node or a hub that says that the lease with this token is running: it was made in what the store has
--- lost, nodes and hubs are still reporting, and it has not ended.
-function reports.is_live(slot, token)
-  return store.hearing and token ~= '' and reports.is_lost(token) and not has_ended(slot, token)
+-- lost, nodes and hubs are still reporting, and it has not ended. `holder` is that of the lease, where it is known.
+function reports.is_live(slot, token, holder)
+  return store.hearing and token ~= '' and reports.is_lost(token) and not has_ended(slot, token, holder)
 end
 
 -- Return how many ms the lease with this token is to last: `ttl_ms`, or what is left of a renewal that a hub has reported, if that is

@@ -5,8 +5,9 @@ local revocations = {}
 -- stopped, or until the grace is over. The holder can ask for a while for the reason: `why`, a code of the history, and `words` of a
 -- node or an operator, or ''.
 function revocations.revoke(slot, grace_ms, why, words)
-  local token = redis.call('HGET', keys.session(slot), 'leaseToken')
+  local token, holder = unpack(redis.call('HMGET', keys.session(slot), 'leaseToken', 'holder'))
   if not token then return end
+  redis.call('HSET', keys.slot(slot), 'last_holder', holder or '')
   if grace_ms > 0 then revocations.keep(slot, token, store.clock_ms + grace_ms) end
   redis.call('SET', keys.end_reason(slot), token .. '|' .. why .. '|' .. (words or ''), 'EX', keys.seconds.end_reason)
   notifications.publish(keys.revoked_notice(slot), token)

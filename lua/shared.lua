@@ -22,21 +22,25 @@ function shared.all_given(given)
   return all
 end
 
--- Write the settings in force (what an operator has set, else what the hubs agree on) into the fields that other commands read.
+-- Write the settings in force (what an operator has set, else what the hubs agree on) into the fields that other commands read. Returns
+-- whether labels match pools in another way than before.
 function shared.apply()
-  local holds = cjson.decode(redis.call('HGET', keys.store, 'shared'))
+  local agreed = cjson.decode(redis.call('HGET', keys.store, 'shared'))
   for i, said in ipairs(shared.set()) do
-    if said then holds[shared.NAMES[i]] = cjson.decode(said).value end
+    if said then agreed[shared.NAMES[i]] = cjson.decode(said).value end
   end
   local options = ''
-  for _, name in ipairs({'trailing', 'prefix', 'wildcards'}) do options = options .. (holds[name] and '1' or '0') end
-  redis.call('HSET', keys.store, 'options', options, 'timeout_ms', holds.timeout_ms, 'grace_ms', holds.grace_ms)
+  for _, name in ipairs({'trailing', 'prefix', 'wildcards'}) do options = options .. (agreed[name] and '1' or '0') end
+  redis.call('HSET', keys.store, 'options', options, 'timeout_ms', agreed.timeout_ms, 'grace_ms', agreed.grace_ms)
   for _, field in ipairs(redis.call('HKEYS', keys.caps)) do
     if field == 'env' or string.sub(field, 1, 4) == 'env:' then redis.call('HDEL', keys.caps, field) end
   end
-  if holds.default > 0 then redis.call('HSET', keys.caps, 'env', holds.default) end
-  for _, cap in ipairs(holds.caps) do redis.call('HSET', keys.caps, 'env:' .. cap[1], cap[2]) end
+  if agreed.default > 0 then redis.call('HSET', keys.caps, 'env', agreed.default) end
+  for _, cap in ipairs(agreed.caps) do redis.call('HSET', keys.caps, 'env:' .. cap[1], cap[2]) end
   caps.note()
+  local changed = store.options ~= options
+  store.options, store.trailing, store.prefix, store.wildcards = options, string.match(options, '(.)(.)(.)')
+  return changed
 end
 
 return shared

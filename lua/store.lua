@@ -1,6 +1,5 @@
 -- The store of a call: one record, hub:store, which every call reads first.
 local store = {}
-
 local opened = {}  -- 'database key' of each store that was opened on this server -> its generation
 local clustered = {}  -- 'database key' of the same stores -> whether it is in a cluster
 local database
@@ -11,6 +10,7 @@ local number = numbers.again
 function store.choose(key, of_database)
   if key == keys.store and of_database == database then return end
   database = of_database
+  store.database = of_database
   keys.use(key, database)
   store.opened_as, store.in_cluster = opened[database .. ' ' .. key], clustered[database .. ' ' .. key]
 end
@@ -22,7 +22,6 @@ function store.open_as(generation, in_cluster)
 end
 
 function store.is_shut() return redis.error_reply('UNOPENED no hub has opened this store') end
-
 -- Read the record of the store into these fields, and refuse a call that comes too late:
 -- * now_ms and now_us: the time of the Redis server.
 -- * clock_ms: the hub clock. It moves only while a hub can hear, at most two tick periods (2 x 500 ms) past the last tick. When no hub
@@ -31,14 +30,16 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 -- * hearing: the same time is given after a store was made, for hubs may be new as well while nodes and borrowers are not. After that
 --   no lease is believed any more that the store does not know.
 -- * revoking: whether a last holder may still believe in a lease that ended early.
--- * freshens: whether a slot with the policy `fresh` was ever published.
+-- * freshens, holds: whether a slot with the policy `fresh` was ever published, or one was ever held; rules: their last number or '';
+--   matching: a number that changes with the classes of slots, false until there was a class or a want.
 -- told_of, told_ms: generation and hub clock that the calling hub heard last ('' from a program that does not tick). The call is
 -- refused when the generation is another one or the hub has not ticked for six periods: its callers may have asked another hub since.
 -- until_ms: the hub clock until which the caller waits, or ''; later the call is refused. Returns the refusal, or nil.
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
   local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
-    'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'limits', 'freshens')
+    'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'limits', 'freshens', 'holds', 'rules',
+    'served_capped', 'matching')
   if not said[1] or said[1] ~= store.opened_as then return store.is_shut() end
   local seconds, micros = number(1, time[1]), tonumber(time[2])
   local now_ms = seconds * 1000 + math.floor(micros / 1000)
@@ -61,9 +62,9 @@ function store.begin(told_of, told_ms, until_ms)
   store.node_timeout_ms, store.reopened_ms, store.token = timeout_ms, said[7], said[10] or '0'
   store.reporting = said[7] and timeout_ms and clock_ms - number(6, said[7]) < timeout_ms
   store.hearing = store.reporting or (said[11] and timeout_ms and clock_ms - number(7, said[11]) < timeout_ms)
-  store.anybody_waits, store.has_caps = said[8] == '1', said[9] == '1'
+  store.anybody_waits, store.has_caps, store.has_served_caps = said[8] == '1', said[9] == '1', said[17] == '1'
   store.revoked_ms, store.revoking = said[12], said[12] and number(8, said[12]) > clock_ms
-  store.freshens = said[14] == '1'
+  store.freshens, store.holds, store.rules, store.matching = said[14] == '1', said[15] == '1', said[16] or '', said[18]
   allowances.read(said[13] or '')
   call_state.begin()
 end

@@ -8,23 +8,18 @@ local NUMBERS = {'score', 'ttl_ms', 'idle_ms', 'keep_s'}
 -- Return a ticket as a table; `label` is nil when there is no such ticket or no hub wrote it.
 function tickets.read(ticket)
   local t = lenient.fields(keys.ticket(ticket), 'label', 'run', 'hub', 'attempt', 'score', 'ttl_ms', 'idle_ms',
-    'fingerprint', 'keep_s', 'keyed', 'handed')
-  local read = {id = ticket, label = t[1], run = t[2], hub = t[3], attempt = t[4], score = t[5], ttl_ms = t[6],
-    idle_ms = t[7], fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11]}
-  return lenient.are_numbers(read, NUMBERS) and read or {id = ticket}
+    'fingerprint', 'keep_s', 'keyed', 'handed', 'holder', 'since_ms', 'ttl_default', 'alternatives')
+  local ttl_ms = t[14] == '1' and t[6] and '-' .. t[6] or t[6]  -- negative: a default, as in capacity/borrow
+  local read = {id = ticket, label = t[1], run = t[2], hub = t[3], attempt = t[4], score = t[5], ttl_ms = ttl_ms, idle_ms = t[7],
+    fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11], holder = t[12] or '', since_ms = t[13], want = '',
+    alternatives = alternatives.read(t[15] or '')}
+  return read.alternatives ~= false and lenient.are_numbers(read, NUMBERS) and read or {id = ticket}
 end
 
 -- Put a ticket into the queue, attended by its hub until `until_ms` on the hub clock. Returns whether it was not there before.
 function tickets.join(t, until_ms)
-  local new = redis.call('ZADD', keys.queue(t.label), t.score, t.id) == 1
-  if new then
-    redis.call('HINCRBY', keys.pending, t.run, 1)
-    if not redis.call('ZSCORE', keys.turns, t.label) then
-      redis.call('HSET', keys.pace(t.label), 'mark_ms', store.now_ms)
-      redis.call('EXPIRE', keys.pace(t.label), keys.seconds.pace)
-      turns.take(t.label)
-    end
-  end
+  local new = lines.join(t)
+  if new then redis.call('HINCRBY', keys.pending, t.run, 1) end
   redis.call('SADD', keys.waiters(t.hub), t.id)
   redis.call('ZADD', keys.hubs, store.clock_ms, t.hub)
   redis.call('ZADD', keys.ticket_deadlines, until_ms + 2000, t.id)
@@ -35,9 +30,8 @@ end
 function tickets.step_out(t)
   redis.call('SREM', keys.waiters(t.hub), t.id)
   redis.call('ZREM', keys.ticket_deadlines, t.id)
-  if redis.call('ZREM', keys.queue(t.label), t.id) == 0 then return false end
+  if not lines.step_out(t) then return false end
   if redis.call('HINCRBY', keys.pending, t.run, -1) <= 0 then redis.call('HDEL', keys.pending, t.run) end
-  if redis.call('EXISTS', keys.queue(t.label)) == 0 then turns.reoffer(t.label) end
   return true
 end
 
@@ -65,10 +59,13 @@ function tickets.settle_delivery(slot, ticket)
   return redis.call('HDEL', keys.slot(slot), 'unseen') == 1
 end
 
--- Return in how many ms a ticket with so many before it is served, as an estimate; -1 when this queue has not moved yet, or when it is
--- empty and its last move is too long ago to say anything.
-function tickets.estimate(label, before)
-  local pace = lenient.fields(keys.pace(label), 'mark_ms', 'gap_ms')
+-- Return the name of the pace of a line: that of its label where its tickets want nothing in particular.
+function tickets.pace_of(label, want) return (want or '') == '' and label or label .. ' ' .. want end
+
+-- Return in how many ms a ticket with so many before it in its line is served, as an estimate; -1 when the line has not moved yet, or
+-- when no ticket waits for the label and the last move is too long ago to say anything.
+function tickets.estimate(label, before, want)
+  local pace = lenient.fields(keys.pace(tickets.pace_of(label, want)), 'mark_ms', 'gap_ms')
   local gap_ms = tonumber(pace[1] or '') and tonumber(pace[2] or '')
   if not gap_ms then return -1 end
   local since_ms = math.max(0, store.now_ms - tonumber(pace[1]))

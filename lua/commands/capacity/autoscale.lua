@@ -1,48 +1,68 @@
 -- Read what an autoscaler needs to know of a pool: its slots, and the waiters that it may serve, under all labels that they asked for.
 -- Under a label with a cap only as many waiters count as the cap leaves room for: more slots would not help the others. At most `limit`
 -- labels that begin with that of the pool, and as many labels with `*`, are looked at; for each further label that begins with that of
--- the pool one waiter is counted, the least there can be. Changes nothing.
+-- the pool one waiter is counted, the least there can be. With a want only slots that suit it count, and waiters that such a slot suits;
+-- of more than 2,000 slots those count as lent that are not free. Changes nothing.
 -- Returns {free slots, lent, published, 1 | 0 (under maintenance), waiters, labels with waiters, 1 | 0 (there may be more)}
 command.read('capacity/autoscale', {
   'pool',
   'limit: number',  -- most labels that are looked at
+  'want',           -- '' for all slots
+  'tree',           -- what it says, as JSON
 }, function(a)
-  local waiting, labels, more = 0, 0, 0
-  local has_caps = redis.call('EXISTS', keys.caps) == 1
+  local amounts, waiting, labels, more = {}, 0, 0, 0
+  local function add(label, line) amounts[label] = (amounts[label] or 0) + redis.call('ZCARD', line) end
+  if a.want ~= '' then wants.learn(a.want, a.tree) end
 
-  local function count(label)
-    local live = redis.call('ZCARD', keys.queue(label))
-    local cap = has_caps and caps.of(label) or 0
-    if cap > 0 then live = math.min(live, cap - redis.call('ZCARD', keys.in_flight(label))) end
-    waiting, labels = waiting + math.max(0, live), labels + 1
-  end
-
-  local function count_below()
-    for _, label in ipairs(redis.call('ZRANGE', keys.under(a.pool), 0, a.limit - 1)) do count(label) end
-    local rest = redis.call('ZCARD', keys.under(a.pool)) - a.limit
-    if rest > 0 then waiting, labels, more = waiting + rest, labels + rest, 1 end
-  end
-
-  local function count_wild()
-    for _, label in ipairs(redis.call('ZRANGE', keys.wild, 0, a.limit - 1)) do
-      if waiters.wild_serves(label, a.pool) then count(label) end
+  local function add_plain()
+    local from = store.trailing == '1' and redis.call('ZRANGE', keys.under(a.pool), 0, a.limit - 1) or {}
+    if store.trailing == '1' then
+      local rest = redis.call('ZCARD', keys.under(a.pool)) - a.limit
+      if rest > 0 then waiting, labels, more = rest, rest, 1 end
+    elseif redis.call('ZSCORE', keys.under(a.pool), a.pool) then
+      from = {a.pool}
     end
-    if redis.call('ZCARD', keys.wild) > a.limit then more = 1 end
+    for _, stem in ipairs(store.prefix == '1' and turns.stems(a.pool) or {}) do
+      if stem ~= a.pool and redis.call('ZSCORE', keys.under(stem), stem) then from[#from + 1] = stem end
+    end
+    for _, label in ipairs(store.wildcards == '1' and redis.call('ZRANGE', keys.wild, 0, a.limit - 1) or {}) do
+      if pools.wild_serves(label, a.pool) then from[#from + 1] = label end
+    end
+    if store.wildcards == '1' and redis.call('ZCARD', keys.wild) > a.limit then more = 1 end
+    for _, label in ipairs(from) do add(label, turns.plain(label)) end
+  end
+
+  local function serves(label)
+    if turns.is_wild(label) then return pools.wild_serves(label, a.pool) end
+    return label == a.pool or (store.trailing == '1' and string.sub(label, 1, #a.pool + 1) == a.pool .. ':')
+      or (store.prefix == '1' and string.sub(a.pool, 1, #label + 1) == label .. ':')
+  end
+
+  -- Whether a slot that suits the want of the call may suit another want as well.
+  local function meets(want)
+    if a.want == '' or want == a.want then return true end
+    for _, class in ipairs(classes.suiting(a.want)) do
+      if wants.suits(want, class) then return true end
+    end
   end
 
   if turns.anybody() then
-    if store.trailing == '1' then
-      count_below()
-    elseif redis.call('ZSCORE', keys.under(a.pool), a.pool) then
-      count(a.pool)
+    add_plain()
+    for _, line in ipairs(store.matching and redis.call('SMEMBERS', keys.all_lines) or {}) do
+      local label, want = string.match(line, '^(.*)\t(.*)$')
+      if serves(label) and meets(want) then add(label, lines.key_of(label, want)) end
     end
-    if store.prefix == '1' then
-      for _, stem in ipairs(turns.stems(a.pool)) do
-        if stem ~= a.pool and redis.call('ZSCORE', keys.under(stem), stem) then count(stem) end
-      end
-    end
-    if store.wildcards == '1' then count_wild() end
+  end
+  for label, live in pairs(amounts) do
+    local cap = caps.of(label)
+    if cap > 0 then live = math.min(live, cap - redis.call('ZCARD', keys.in_flight(label))) end
+    waiting, labels = waiting + math.max(0, live), labels + 1
+  end
+  local maintenance = redis.call('EXISTS', keys.maintenance(a.pool))
+  if a.want ~= '' then
+    local free, lent, published = free_slots.count(a.pool, a.want)
+    return {free, lent, published, maintenance, waiting, labels, more}
   end
   return {redis.call('LLEN', keys.available(a.pool)), redis.call('LLEN', keys.inuse(a.pool)),
-    redis.call('SCARD', keys.pool_slots(a.pool)), redis.call('EXISTS', keys.maintenance(a.pool)), waiting, labels, more}
+    redis.call('SCARD', keys.pool_slots(a.pool)), maintenance, waiting, labels, more}
 end)

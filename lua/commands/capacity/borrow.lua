@@ -1,17 +1,22 @@
 -- Lend the slot that has waited longest in the best pool for a label; where there is none, or a waiter is to have it, enter the queue.
 -- The request id is the id of the ticket. Safe to repeat: a repeat gets the same place or the same lease, and looks again whether the
 -- queue can be served.
--- Returns {'ok', slot, token, item, pool, ms until the lease lapses, ms it lasts, run, dropped} (dropped: items that cannot be lent)
+-- Returns {'ok', slot, token, item, pool, ms until the lease lapses, ms it lasts, run, dropped, holder, label that it is served under,
+--   class of the slot or ''} (dropped: items that cannot be lent)
 --   | {'waiting', position in the queue of the label, estimated ms to wait or -1, dropped}
---   | {'empty', dropped} | {'capped', leases in flight} | {'settling', ms left} (for a call that does not wait for so long)
+--   | {'empty', dropped} | {'capped', leases that count, label of the cap} | {'settling', ms left} (for a call that waits less)
 --   | {'per-label-cap', waiters} | {'per-run-cap', waiters} | {'deadline', position, estimated ms} (it may not enter the queue)
+--   | {'too-many-expressions', how many lines of tickets that want something there may be}
 --   | {'elsewhere', realm, request, slot, token} (the ticket was served in another realm)
 --   | {'over', slot} (its lease has ended) | {'undone'} (withdrawn) | {'reused'} (the request id came with another call before)
 command.change('capacity/borrow', {
-  'label',
-  'ttl_ms',             -- how long the lease lasts
+  'label',              -- of the alternative that is preferred
+  'alternatives',       -- JSON: label, want, its tree and how it was written, per alternative; '' for the label alone and no preference
+  'prefer',             -- keys of what is best warm in the slot, with blanks between, '' for none
+  'ttl_ms',             -- how long the lease lasts; negative: unless the rule of its pool says otherwise
   'idle_ms',            -- idle ms after which the lease ends, 0 for no such rule
   'run',                -- the run of the borrower, '' for none
+  'holder',             -- JSON of the borrower, as lua/holders.lua says
   'request',            -- request id, and id of the ticket
   'attempt',            -- id of this call: a request may be repeated, at other hubs too
   'fingerprint',        -- digest of what was asked for
@@ -38,7 +43,7 @@ command.change('capacity/borrow', {
     -- A call that waits on leaves the ticket to a later call, unless the hub of that call no longer ticks.
     local later = waits and a.repeated == '1' and known.attempt ~= a.attempt and hubs.is_heard(known.hub)
     if not later then queue.attend(known, a.hub, a.attempt, store.clock_ms + a.wait_ms) end
-    serving.label(a.label)
+    if a.alternatives == '' then serving.label(a.label) else newcomers.serve_again(known, a.prefer) end
     serving.opened()
     local reply = queue.standing(known, a.attempt, a.fingerprint, a.hub)
     if a.wait_ms > 0 or reply[1] ~= 'waiting' then return reply end
@@ -46,30 +51,25 @@ command.change('capacity/borrow', {
     return {'empty', call_state.dropped}
   end
 
-  local cap = caps.of(a.label)
-  local live = cap > 0 and redis.call('ZCARD', keys.in_flight(a.label)) or 0
-  local wanted = {id = a.request, label = a.label, run = a.run, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms, fingerprint = a.fingerprint,
-    attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', hub = a.hub}
-  if store.settle_left_ms <= 0 and (cap == 0 or live < cap) then
-    local waiter
-    for _ = 1, 20 do  -- slots that appeared unnoticed go to waiters first
-      local found = not (waiter and caps.reached(a.label)) and matching.find(a.label)
-      if not found then break end
-      waiter = turns.anybody() and waiters.next(found.pool)
-      if not waiter then
-        leases.grant(wanted, found)
-        history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
-          'ticket', a.request, 'ttl_ms', a.ttl_ms)
-        serving.opened()
-        return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, call_state.dropped}
-      end
-      handoffs.hand_on(waiter, found)
-    end
+  local wanted = {id = a.request, label = a.label, run = a.run, holder = a.holder, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms,
+    fingerprint = a.fingerprint, attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', limit_ms = a.limit_ms, hub = a.hub}
+  if a.alternatives ~= '' then
+    wanted.asked, wanted.prefer, wanted.alternatives = a.alternatives, a.prefer, alternatives.read(a.alternatives)
+    for _, each in ipairs(wanted.alternatives) do wants.learn(each[2], each[3]) end
+  end
+  local capped, live = newcomers.capped(wanted)
+  if store.settle_left_ms <= 0 then
+    local found = newcomers.lend(wanted)
     serving.opened()
+    if found then
+      return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, call_state.dropped, a.holder,
+        wanted.label, found.class or ''}
+    end
   end
   if a.wait_ms <= math.max(0, store.settle_left_ms) then
     if store.settle_left_ms > 0 then return {'settling', math.ceil(store.settle_left_ms)} end
-    if cap > 0 and live >= cap then return {'capped', live} end
+    local by, most = newcomers.served_capped(wanted)
+    if capped or by then return {'capped', by and most or live, by or capped} end
     return {'empty', call_state.dropped}
   end
   local refusal = queue.admit(wanted, a.max_label, a.max_run, a.limit_ms, a.priority)

@@ -8,7 +8,7 @@ command.finish('capacity/confirm', {
   'token',
   'attempt',         -- id of the call that gets the lease
   'hub',             -- the hub that answers the caller
-  'ttl_ms: number',  -- how long the lease lasts from now
+  'ttl_ms: number',  -- how long the lease lasts from now; negative: unless the rule of its pool says otherwise
 }, function(a)
   local asked, slot, token, owners = string.match(redis.call('GET', keys.request(a.request)) or '', '^(.-)|(.*)|(%d+)|(.*)$')
   local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
@@ -16,8 +16,10 @@ command.finish('capacity/confirm', {
   if not slot then return held == a.token and {'over', a.slot} or {'unknown'} end
   if held ~= token or tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0') <= store.clock_ms then return {'over', slot} end
   if owners == a.request then
-    renewals.extend(slot, a.ttl_ms, redis.call('HGET', keys.slot(slot), 'watch_idle'))
-    redis.call('HSET', keys.session(slot), 'ttlSeconds', string.format('%.14g', a.ttl_ms / 1000))
+    local record = redis.call('HMGET', keys.slot(slot), 'watch_idle', 'pool')
+    local ttl_ms = pool_rules.length_ms(pool_rules.of(record[2] or ''), a.ttl_ms)
+    renewals.extend(slot, ttl_ms, record[1])
+    redis.call('HSET', keys.session(slot), 'ttlSeconds', string.format('%.14g', ttl_ms / 1000))
     redis.call('SET', keys.request(a.request), table.concat({asked, slot, token, a.attempt}, '|'), 'KEEPTTL')
   end
   return queue.granted(redis.call('GET', keys.request(a.request)), a.request, a.attempt, asked, a.hub)

@@ -3,6 +3,7 @@
 -- gets the first answer again.
 -- Returns {word, pool or '', run or '', token of the lease that has ended by this call or ''}; word: 'returned' | 'ended' (its node had
 --   removed the slot) | 'not lent' | 'stale token' | 'reused' (the request id came with another call before)
+--   | {'not-holder', holder, since when, ''} (another caller's: nothing was done) | {'settling', '', '', ''} (not reported after a loss)
 command.finish('capacity/give_back', {
   'slot',
   'hint',        -- the label that the caller names: for slots without a record
@@ -15,8 +16,9 @@ command.finish('capacity/give_back', {
   'arrived_ms',  -- the hub clock at which the call came, at the latest; '' where that is not known
   'revokes',     -- '1': an operator ends the lease, '2': and its holder gets no grace; '' for a return
   'reason',      -- the operator's, for the holder
+  'by',          -- who calls, as `holders.is_foreign` says
 }, function(a)
-  local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
+  local held, holder = unpack(redis.call('HMGET', keys.session(a.slot), 'leaseToken', 'holder'))
   -- A lease that exists under this token has not been ended by this call before.
   local new = a.keyed == '' and held and held == a.token
   local before = not new and redis.call('GET', keys.request(a.request))
@@ -37,21 +39,22 @@ command.finish('capacity/give_back', {
   end
 
   if a.token ~= '' and held ~= a.token then
-    -- The holder was told of the end, and says by this call that it has stopped; an operator who ends the lease again does not know
-    -- that.
-    if a.revokes ~= '1' and revocations.believed_in(a.slot) and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then
-      revocations.forget(a.slot)
-      placing.offer_again(a.slot)
-    end
-    if not reports.is_missing(a.slot, a.token, held) then return done('stale token') end
-    endings.note_ended(a.slot, a.token)  -- a later report of the lease by its node or its hub is late
-    return done('ended', '', '', a.token)
+    if a.revokes ~= '1' then releases.hear_stopped(a.slot, a.token, a.by) end
+    local missing = reports.is_missing(a.slot, a.token, held)
+    if missing and #a.by == 32 then return {'settling', '', '', ''} end
+    -- A later report of the lease by its node or its hub is late, also by a hub that stood still while all others reported.
+    if #a.by < 32 and reports.is_live(a.slot, a.token) then endings.note_ended(a.slot, a.token, a.by == '') end
+    return done(missing and 'ended' or 'stale token', '', '', missing and a.token or '')
   end
   local record = slots.read(a.slot)
   local whole = record.place == 'lent' and record.run and a.only_run ~= '1'
   local session = whole and {} or redis.call('HMGET', keys.session(a.slot), 'runId', 'labelKey', 'poolLabel')
   if a.only_run == '1' and session[1] ~= a.run then return done('not lent', record.pool) end
   if a.token == '' and releases.is_late(record, a.run, a.arrived_ms) then return done('not lent', record.pool) end
+  if holders.is_foreign(a.by, holder, a.token ~= '') then
+    if redis.call('EXISTS', keys.session(a.slot)) == 0 then return done('not lent', record.pool) end
+    return holders.refusal(a.slot)
+  end
   if not record.item then
     -- Another program lent it: its item is looked for in the pools of its session, of the caller, or, with a session, in all.
     local likely = {session[3] or a.hint, session[2] or a.hint, a.hint}
@@ -62,16 +65,16 @@ command.finish('capacity/give_back', {
   end
   if record.place ~= 'lent' then
     if record.policy ~= 'reuse' then slots.mark_recycle(a.slot, record.part, 120) end
-    endings.finish(a.slot, session[2], session[1], record.part)
     if session[2] then
-      history.slot('grant.returned', {slot = a.slot, node = record.node, pool = record.pool or session[3], label = session[2],
-        run = session[1]}, 'removed')
+      record.pool, record.label, record.run = record.pool or session[3], session[2], session[1]
+      usage.note_end(record)
+      history.slot('grant.returned', record, 'removed')
     end
+    endings.finish(a.slot, session[2], session[1], record.part)
     return done('not lent', record.pool)
   end
   if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0, 'operator', a.reason) end
   record.token = held
-  local listed = releases.release(a.slot, record, '120', a.revokes ~= '' and 'grant.ended' or 'grant.returned',
-    a.revokes ~= '' and 'operator' or '')
+  local listed = releases.release(a.slot, record, '120', unpack(a.revokes ~= '' and {'grant.ended', 'operator'} or {'grant.returned', ''}))
   return done(listed and 'returned' or 'ended', record.pool, record.run or session[1], held)
 end)

@@ -3,9 +3,10 @@
 -- Returns {'ok', ...} as capacity/borrow does | {'ask', dropped} (nothing was lent: call capacity/borrow)
 command.change('capacity/lend_now', {
   'label',
-  'ttl_ms',       -- how long the lease lasts
+  'ttl_ms',       -- how long the lease lasts; negative: unless the rule of its pool says otherwise
   'idle_ms',      -- idle ms after which the lease ends, 0 for no such rule
   'run',          -- the run of the borrower, '' for none
+  'holder',       -- JSON of the borrower, as lua/holders.lua says
   'request',      -- request id, and id of the ticket
   'attempt',      -- id of this call
   'fingerprint',  -- digest of what was asked for
@@ -18,8 +19,8 @@ command.change('capacity/lend_now', {
   end
   local found = fast_borrow.find(a.label, a.attempt)
   if not found then return {'ask', call_state.dropped} end
-  leases.grant_to(found, a.request, a.label, a.run, a.ttl_ms, a.idle_ms, a.fingerprint, a.attempt, a.keep_s)
-  history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
-    'ticket', a.request, 'ttl_ms', a.ttl_ms)
-  return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, call_state.dropped}
+  leases.grant_to(found, a.request, a.label, a.run, a.holder, a.ttl_ms, a.idle_ms, a.fingerprint, a.attempt, a.keep_s)
+  history.granted('grant.lent', found, a.request, a)
+  return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, call_state.dropped, a.holder,
+    a.label, found.class or ''}
 end)

@@ -27,10 +27,11 @@ command.finish('capacity/withdraw', {
   slots.unlist(record.pool, record.item, record.place)
   if record.place == 'lent' then
     revocations.revoke(a.slot, revocations.grace_ms(), 'withdrawn', a.reason)
-    endings.finish(a.slot, record.label, record.run, record.part)
+    endings.end_lease(record)
     history.slot('grant.ended', record, 'withdrawn')
   end
   slots.drop(a.slot, record.pool, record.part)
+  if store.holds then kept_holds.forget(a.slot) end
   redis.call('SET', keys.last_end(a.slot), '', 'XX', 'KEEPTTL')  -- what its node publishes under this id is another slot
   node_processes.note_withdrawn(a.slot, a.part, number)
   history.slot('slot.withdrawn', record, 'asked')

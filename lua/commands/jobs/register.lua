@@ -17,6 +17,7 @@ command.add('jobs/register', {
   'attempts',       -- attempts of tasks whose submit names no number
   'backoff_ms',     -- pause after the first failed attempt of such a task
   'result_schema',  -- schema of the results of its tasks, '' for none
+  'validate',       -- '1': the payload of a task has to fit the schema
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
@@ -55,6 +56,11 @@ command.add('jobs/register', {
     redis.call('HDEL', keys.job(a.full), 'result')
   else
     redis.call('HSET', keys.job(a.full), 'result', a.result_schema)
+  end
+  if a.validate == '1' and a.schema ~= '{}' then
+    redis.call('HSET', keys.job(a.full), 'validate', a.digest)
+  else
+    redis.call('HDEL', keys.job(a.full), 'validate')
   end
   if not owner then
     workers.create(a.worker, a.user)

@@ -4,7 +4,7 @@
 --   | 2 (unchanged, and it drains) | 3 (superseded: another process is the node, and this one has to stop)
 --   | {version of the orders, 1 | 0 (it drains), {slot, token, ...} of its leases, {slot to recycle, ...}, digest of the slots that the
 --   hub offers or '', the last drain call as `drains.last_call` returns it, labels and runs of its leases as `leases.asked` returns
---   them, {slot to be made fresh, number of the end, ...}}
+--   them, {slot to be made fresh, number of the end, ...}, {slot that an operator holds, number|reason, ...}}
 command.finish('nodes/beat', {
   'timeout_ms',  -- timeout of nodes
   '...beats',    -- per node: raw id, key part of the id, version of the orders that it knows, incarnation or ''
@@ -27,18 +27,27 @@ command.finish('nodes/beat', {
   if #readings > 0 then redis.call('ZADD', keys.beats, unpack(readings)) end
 
   local function recycle_list(part)
-    local found, ends = {}, {}
-    for _, field in ipairs(redis.call('HKEYS', keys.orders(part))) do
-      local kind, slot = string.match(field, '^(%l+):(.+)$')
+    local found, ends, said = {}, {}, redis.call('HGETALL', keys.orders(part))
+    for i = 1, #said, 2 do
+      local kind, slot = string.match(said[i], '^(%l+):(.+)$')
       if kind == 'end' then
-        ends[#ends + 1], ends[#ends + 2] = slot, redis.call('HGET', keys.orders(part), field)
+        ends[#ends + 1], ends[#ends + 2] = slot, said[i + 1]
       elseif kind == 'recycle' and redis.call('EXISTS', keys.recycle(slot)) == 1 then
         found[#found + 1] = slot
       elseif kind == 'recycle' then
-        redis.call('HDEL', keys.orders(part), field)
+        redis.call('HDEL', keys.orders(part), said[i])
       end
     end
     return found, ends
+  end
+
+  local function operator_holds(part)
+    local held, said = {}, store.holds and redis.call('HGETALL', keys.node_holds(part)) or {}
+    for i = 1, #said, 2 do
+      local slot = string.match(said[i], '^operator:(.+)$')
+      if slot then held[#held + 1], held[#held + 2] = slot, said[i + 1] end
+    end
+    return held
   end
 
   local seen = times.text(store.now_ms)
@@ -58,7 +67,8 @@ command.finish('nodes/beat', {
     if (duty[1] or '0') == version then return drains_away and 2 or 1 end
     local recycle, ends = recycle_list(part)
     return {duty[1] or '0', drains_away and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle,
-      incarnation ~= '' and slot_digests.of(part) or '', drains.last_call(id, part), leases.asked(part), ends}
+      incarnation ~= '' and slot_digests.of(part) or '', drains.last_call(id, part), leases.asked(part), ends,
+      operator_holds(part)}
   end
   local answers = {}
   for i = 1, #heard do

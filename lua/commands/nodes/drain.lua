@@ -26,7 +26,7 @@ command.finish('nodes/drain', {
     redis.call('HSET', keys.orders(a.part), 'drain_number', a.number)
     orders.changed(a.part)  -- the node is told the number with its next heartbeat
   end
-  local holds = drains.holds_back(a.part)
+  local drains_away = drains.holds_back(a.part)
   if a.cursor == '0' and a.on == '1' then
     redis.call('SADD', keys.draining, a.id)
     if a.deadline_ms ~= '' then
@@ -34,7 +34,7 @@ command.finish('nodes/drain', {
     else
       redis.call('ZREM', keys.drain_deadlines, a.id)
     end
-    if not holds then  -- the number tells this drain from a later one
+    if not drains_away then  -- the number tells this drain from a later one
       redis.call('HSET', keys.orders(a.part), 'drain', orders.changed(a.part))
     end
     local before = drains.cordoned(a.part)
@@ -43,17 +43,17 @@ command.finish('nodes/drain', {
       if before ~= a.reason then history.note('node.cordoned', 'node', a.id, 'reason', a.reason) end
     else
       redis.call('HDEL', keys.orders(a.part), 'cordon')
-      if before or not holds then history.note('node.draining', 'node', a.id, 'deadline_ms', a.deadline_ms) end
+      if before or not drains_away then history.note('node.draining', 'node', a.id, 'deadline_ms', a.deadline_ms) end
     end
   elseif a.cursor == '0' then
     redis.call('SREM', keys.draining, a.id)
     redis.call('ZREM', keys.drain_deadlines, a.id)
-    if holds then
+    if drains_away then
       redis.call('HDEL', keys.orders(a.part), 'drain', 'cordon')
       history.note('node.undrained', 'node', a.id)
       orders.changed(a.part)
     end
-  elseif holds ~= (a.on == '1') then
+  elseif drains_away ~= (a.on == '1') then
     return {'ok', '0', 0, 0, -1, a.number}  -- another call has switched it back since the first batch
   end
   local held, lent = 0, 0

@@ -9,9 +9,11 @@ command.finish('nodes/leave', {
   'incarnation',    -- of the calling process, '' of plain clients and of operators
 }, function(a)
   local known = redis.call('SISMEMBER', keys.nodes, a.id) == 1
-  local current = redis.call('HGET', keys.orders(a.part), 'incarnation')
+  local current, returned = unpack(redis.call('HMGET', keys.orders(a.part), 'incarnation', 'returned'))
   if node_processes.word(a.part, a.incarnation, current) ~= 'own' then return {'superseded', 0, {}, 0} end
   if known and a.incarnation ~= '' and current then node_processes.retire(a.part, current) end
+  local was_kept = store.reporting and known and current and returned ~= store.generation
+  if was_kept then node_processes.retire(a.part, 'left ' .. store.generation) end  -- the store lost no process of this node
   redis.call('ZREM', keys.drain_deadlines, a.id)
   if known then history.note('node.left', 'node', a.id) end
   local dropped, ended, left = nodes.remove(a.id, a.part, a.limit)

@@ -13,7 +13,7 @@ command.finish('queue/agree', {
     if not holds or (all and holds ~= a.given) then
       holds = a.given
       redis.call('HSET', keys.store, 'shared', holds)
-      shared.apply()
+      if shared.apply() then class_listings.list_anew() end
     end
   end
   local answer = {holds}

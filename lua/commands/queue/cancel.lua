@@ -1,10 +1,11 @@
 -- Give up a ticket, for a caller that knows its id. The call that attends the ticket is told, and so is a call that repeats the request
 -- within a minute. Safe to repeat. After a loss a hub repeats it, also when the store knows no such ticket any more.
 -- Returns {'cancelled'} | {'granted', slot} (it has a lease: give that back instead) | {'over', slot} (its lease has ended) |
---   {'unknown'}
+--   {'not-holder', holder, since when} (another caller's: nothing was done) | {'unknown'}
 command.finish('queue/cancel', {
   'ticket',
   'recalled',  -- '1': a hub repeats the call after a loss
+  'by',        -- who calls, as `holders.is_foreign` says
 }, function(a)
   local before = redis.call('GET', keys.request(a.ticket))
   if before == 'undone' then return {'cancelled'} end
@@ -14,6 +15,9 @@ command.finish('queue/cancel', {
   if slot then return {redis.call('HGET', keys.session(slot), 'leaseToken') == token and 'granted' or 'over', slot} end
   local t = tickets.read(a.ticket)
   if not t.label and a.recalled ~= '1' then return {'unknown'} end
+  if t.label and holders.is_foreign(a.by, t.holder) then
+    return {'not-holder', t.holder, times.text(tonumber(redis.call('HGET', keys.ticket(a.ticket), 'since_ms')))}
+  end
   redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)
   if not t.label then return {'cancelled'} end
   tickets.step_out(t)

@@ -1,7 +1,8 @@
 -- Read tickets; changes nothing. Returns per ticket:
 -- {'waiting' | 'away' (no caller attends it), label, run, position, estimated ms to wait or -1, priority, since (ms since 1970), ms
--- until it is dropped, ttl_ms, fingerprint, keep_s}
---   | {'granted', slot, label, run, token, pool, item, ms until the lease lapses, ms it lasts, fingerprint}
+-- until it is dropped or, if that is known and later, its caller gives up, ttl_ms, fingerprint, keep_s, holder, alternatives as JSON or
+-- '', preferred keys} (position and estimate are those in its line)
+--   | {'granted', slot, label, run, token, pool, item, ms until the lease lapses, ms it lasts, fingerprint, holder, class or ''}
 --   | {'elsewhere', realm, request, slot, token, fingerprint} (served in another realm) | {'over', slot} (its lease has ended) |
 --   {'unknown'}
 command.read('queue/find', {
@@ -14,20 +15,25 @@ command.read('queue/find', {
     if there then return {'elsewhere', there.realm, there.request, there.slot, there.token, there.asked} end
     local asked, slot, token = string.match(record, '^(.-)|(.*)|(%d+)|.-$')
     if slot then
-      local held = redis.call('HMGET', keys.session(slot), 'leaseToken', 'labelKey', 'runId', 'poolLabel', 'ttlSeconds')
+      local held = redis.call('HMGET', keys.session(slot), 'leaseToken', 'labelKey', 'runId', 'poolLabel', 'ttlSeconds', 'holder')
       if held[1] ~= token then return {'over', slot} end
       local left_ms = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or store.clock_ms) - store.clock_ms
-      return {'granted', slot, held[2], held[3], token, held[4], redis.call('HGET', keys.slot(slot), 'item'),
-        math.max(0, math.floor(left_ms)), math.floor(tonumber(held[5]) * 1000), asked}
+      local item, class = unpack(redis.call('HMGET', keys.slot(slot), 'item', 'class'))
+      return {'granted', slot, held[2], held[3], token, held[4], item,
+        math.max(0, math.floor(left_ms)), math.floor(tonumber(held[5]) * 1000), asked, held[6] or '', class or ''}
     end
     local t = redis.call('HMGET', keys.ticket(ticket), 'label', 'run', 'score', 'priority', 'since_ms', 'ttl_ms',
-      'fingerprint', 'keep_s')
+      'fingerprint', 'keep_s', 'holder', 'gives_up_ms', 'alternatives', 'prefer')
     if not t[1] then return {'unknown'} end
-    local rank = redis.call('ZRANK', keys.queue(t[1]), ticket)
-    local before = rank or redis.call('ZCOUNT', keys.queue(t[1]), '-inf', '(' .. t[3])
+    local want = (alternatives.read(t[11] or '') or {{t[1], ''}})[1][2]
+    local line = want == '' and turns.plain(t[1]) or lines.key_of(t[1], want)
+    local rank = redis.call('ZRANK', line, ticket)
+    local before = rank or redis.call('ZCOUNT', line, '-inf', '(' .. t[3])
     local left_ms = tonumber(redis.call('ZSCORE', keys.ticket_deadlines, ticket) or store.clock_ms) - store.clock_ms - (rank and 2000 or 0)
-    return {rank and 'waiting' or 'away', t[1], t[2], before + 1, tickets.estimate(t[1], before), tonumber(t[4]),
-      tonumber(t[5]), math.max(0, math.floor(left_ms)), t[6], t[7], t[8]}
+    if rank and t[10] then left_ms = math.max(left_ms, tonumber(t[10]) - store.clock_ms) end
+    return {rank and 'waiting' or 'away', t[1], t[2], before + 1, tickets.estimate(t[1], before, want), tonumber(t[4]),
+      tonumber(t[5]), math.max(0, math.floor(left_ms)), t[6], t[7], t[8], t[9] or '',
+      t[11] or '', t[12] or ''}
   end
   for i = 1, #argv do answers[i] = lenient.look({'unknown'}, look, argv[i]) end
   return answers

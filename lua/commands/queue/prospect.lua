@@ -3,7 +3,8 @@
 command.read('queue/prospect', {
   'label',
   'priority: number',  -- a point counts as a second in the queue
+  'want',              -- what it wants, '' for nothing in particular
 }, function(a)
-  local ahead = queue_order.ahead_of(a.label, a.priority)
-  return {ahead + 1, tickets.estimate(a.label, ahead)}
+  local ahead = queue_order.ahead_of(a.label, a.priority, a.want)
+  return {ahead + 1, tickets.estimate(a.label, ahead, a.want)}
 end)

@@ -12,7 +12,10 @@ command.finish('queue/retire', {
       if t.label and t.hub == silent then
         tickets.set_aside(t, 'hub')
         dropped = dropped + 1
-        call_state.headroom[#call_state.headroom + 1] = t.label  -- waiters behind it may have been passed over
+        for _, each in ipairs(alternatives.of(t)) do
+          local passed, label = call_state.passed_over, each[1]
+          if not passed[label] then passed[label], passed[#passed + 1] = true, label end
+        end
       end
       redis.call('SREM', keys.waiters(silent), ticket)
     end
@@ -23,7 +26,7 @@ command.finish('queue/retire', {
       if owed and releases.take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
     end
     local over = not (attended[1] or owing[1])  -- also where the keys have another type
-    if over or redis.call('EXISTS', keys.waiters(silent), keys.handed(silent)) == 0 then redis.call('ZREM', keys.hubs, silent) end
+    if over or redis.call('EXISTS', keys.waiters(silent), keys.handed(silent)) == 0 then hubs.drop(silent) end
   end
   local late = redis.call('ZRANGE', keys.ticket_deadlines, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)
   for _, ticket in ipairs(late) do

@@ -3,7 +3,7 @@
 command.change('queue/review', {
   '...labels',
 }, function(_, argv)
-  for i = 1, #argv do serving.label(argv[i]) end
+  for i = 1, #argv do serving.label(argv[i], true) end
   serving.opened()
   return {'ok', call_state.served}
 end)

@@ -6,13 +6,15 @@ command.finish('tasks/finish', {
   'worker',
   'user',        -- the calling user
   'request',     -- request id
-  '...results',  -- per report: task, status, error, claim or '', result (JSON) or ''
+  '...results',  -- per report: task, status ('unfit': it fails, and no attempt can do better), error, claim or '', result (JSON) or ''
 }, function(a, argv)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if not owner then return {'worker'} end
   if owner ~= a.user then return {'owner'} end
   local touched, words = {}, {}
   local function take(id, status, error, claim, result)
+    local unfit = status == 'unfit'
+    if unfit then status = 'failed' end
     local t, request = tasks.read(id), a.request .. ':' .. status
     if not t then return 'gone' end
     if tasks.was_heard(t, request) then return 'ok' end
@@ -30,7 +32,7 @@ command.finish('tasks/finish', {
       progress.listen(t)
       events.status(t)
     else
-      if status == 'failed' then outcomes.fail(t, error, request) else outcomes.close(t, status, error, request, result) end
+      if status == 'failed' and not unfit then outcomes.fail(t, error, request) else outcomes.close(t, status, error, request, result) end
       touched[t.job] = true
     end
     return 'ok'
