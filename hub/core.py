@@ -5,12 +5,16 @@ from __future__ import annotations
 from hub.audit import AuditLog
 from hub.capacity.agreed import Agreed
 from hub.capacity.hints import Hints
+from hub.capacity.holds import Holds
+from hub.capacity.lease_use import LeaseUse
 from hub.capacity.leases import Leases
 from hub.capacity.nodes.nodes import Nodes
+from hub.capacity.pool_rules import PoolRules
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
 from hub.capacity.tickets import Tickets
 from hub.capacity.watching import Watching
+from hub.hooks.hooks import Hooks
 from hub.jobs.jobs import Jobs
 from hub.jobs.pages import Pages
 from hub.jobs.presence import Presence
@@ -26,6 +30,7 @@ from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.store import Store
 from hub.tokens.tokens import Tokens
+from hub.usage.usage import UsageDays
 
 
 class Hub:
@@ -38,13 +43,17 @@ class Hub:
         self.clock = HubClock(store, settings.limits)
         self.agreed = Agreed(store, settings, self.clock.hub_id)
         self.audit = AuditLog(store, settings.audit_max_entries)
-        self.nodes = Nodes(store, settings.node_token_s)
+        self.nodes = Nodes(store, settings.node_token_s, settings.classes_max)
         self.pools = Pools(store, settings)
         self.hints = Hints(store, self.agreed, self.pools)
         self.queue = Queue(store, self.pools, self.agreed, self.clock.hub_id)
         self.leases = Leases(store, settings, self.pools, self.queue, self.agreed)
-        self.watching = Watching(store)
-        self.tickets = Tickets(store, self.leases.memory)
+        self.holds = Holds(store)  # after the leases, which are the first to be restored in a store that lost data
+        self.rules = PoolRules(store, self.leases.memory)
+        self.use = LeaseUse(store, settings)
+        self.usage = UsageDays(store, settings, self.clock.hub_id)
+        self.watching = Watching(store, self.holds, self.use)
+        self.tickets = Tickets(store, self.leases.memory, self.leases.classes)
         pages, recent = Pages(store), Recent(store)
         self.workers = Workers(store, settings, pages)
         self.jobs = Jobs(store, settings, pages, recent)
@@ -55,4 +64,5 @@ class Hub:
         self.quotas = Quotas(store, settings)
         self.providers = Providers(store, settings, pages, recent)
         self.tokens = Tokens(store, settings.node_token_s)
+        self.hooks = Hooks(store)
         self.presence = Presence(store, settings, self.clock.hub_id)

@@ -1,19 +1,18 @@
 """The errors with which the hub refuses a request: the code on the wire, the HTTP status, and the facts.
 
     HubError
-    |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
+    |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, BadWhere, NodeIdCollides
     |- NotFound 404          UnknownNode, UnknownTicket, NoSuchPool
-    |- Unauthorized 401, Foreign 403, MethodNotAllowed 405, RequestTimedOut, CallerGone 408
-    |- LeaseOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
-    |- TooLarge 413, NotJson 415, KeyReused 422; NoReason, NamesDiffer 422 of hub/api/{callers/logins,shapes/neutral}.py
+    |- Unauthorized 401, Foreign, NotHolder 403, MethodNotAllowed 405, RequestTimedOut, CallerGone 408, TooLarge 413
+    |- LeaseOver, Withdrawn, SlotLent, TicketGranted, NodeTaken, NodeIdInUse, Superseded 409; NotJson 415 of hub/api
+    |- KeyReused, Malformed, NoReason, NamesDiffer 422, UnknownMember 400 of hub/api/{callers/logins,shapes/neutral}.py
     |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
-    |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, StoreFull, RecordsUnavailable (Retry-After)
-    |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull
-    |                        HubUnavailable, raised by the SDK alone; NotReplicated of hub/store/replicas.py
-    |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
-    |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
-    |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked, QuotaExceeded 409,
-    |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422; see jobs/schedules.py
+    |- Unavailable 503       Settling, Stopping, StoreUnavailable, StoreFull, RecordsUnavailable (Retry-After)
+    |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull, TooManyExpressions
+    |                        HubUnavailable, raised by the SDK alone; NotReplicated, Late of hub/store/
+    |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403, JobNotFound, WorkerNotFound,
+    |                        TaskNotFound, ProviderNotFound 404, SchemaConflict, InvalidTaskTransition, ResultNotAsked,
+    |                        QuotaExceeded 409, InternalJobNotConfigured 503, ProviderTimeout 504; see jobs/schedules.py
     |- LeaseLost             raised by the SDK alone: the block outlived its lease; hub.client.jobs.TaskEnded
     `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
 
@@ -36,8 +35,7 @@ class HubError(Exception):
         super().__init__(detail or self.code)
         if retry_after_s is not None:
             self.retry_after_s = retry_after_s
-        self.detail = detail
-        self.facts = facts
+        self.detail, self.facts = detail, facts
 
 
 class BadInput(HubError):
@@ -61,6 +59,12 @@ class InvalidLabel(BadInput):
     """A label that breaks the grammar; `reason` in the facts is the code of the rule that it breaks."""
 
     code = "invalid-label"
+
+
+class BadWhere(BadInput):
+    """An expression `where` that cannot be read; the facts `position`, from 1, and `expected` say why."""
+
+    code = "bad-where"
 
 
 class NodeIdCollides(BadInput):
@@ -127,18 +131,15 @@ class SlotLent(HubError):
     status = 409
 
 
-class BrakeOff(HubError):
-    """The brake of the node sweeper was to be released, and it is not engaged."""
-
-    code = "brake-off"
-    status = 409
-
-
 class NodeTaken(HubError):
     """A node may not join: another machine may be that node, or its token was revoked."""
 
     code = "node-taken"
     status = 409
+
+
+class NodeIdInUse(NodeTaken):
+    code = "node-id-in-use"
 
 
 class Superseded(HubError):
@@ -151,11 +152,6 @@ class Superseded(HubError):
 class TooLarge(HubError):
     code = "too-large"
     status = 413
-
-
-class NotJson(HubError):
-    code = "not-json"
-    status = 415
 
 
 class KeyReused(HubError):
@@ -209,6 +205,12 @@ class RunQueueFull(NoCapacity):
     code = "per-run-cap"
 
 
+class TooManyExpressions(NoCapacity):
+    """Borrows wait with as many different `where` already as the hub can tell apart."""
+
+    code = "too-many-expressions"
+
+
 class CallerGone(HubError):
     """The caller closed its connection while it waited, so no answer can be sent."""
 
@@ -245,13 +247,6 @@ class NotSent(StoreUnavailable):
     """The call was not carried out: Redis was known to be away, so it was not sent, or a script refused it at once."""
 
 
-class Late(NotSent):
-    """The hub stood still or knew another store, so the caller may have asked another hub since. Nothing was done."""
-
-    code = "late"
-    retry_after_s = 1.0
-
-
 class StoreFull(NotSent):
     """Redis has no memory left but the reserve, and this call would use more. Nothing was done."""
 
@@ -270,6 +265,13 @@ class LeaseLost(HubError):
 
     code = "lease-lost"
     status = 409
+
+
+class NotHolder(HubError):
+    """The lease or the ticket is another caller's; `holder` and `sinceUtc` in the facts name it."""
+
+    code = "not-holder"
+    status = 403
 
 
 class JobsProblem(HubError):
@@ -357,7 +359,6 @@ class Malformed(HubError):
 
 class Internal(HubError):
     code = "internal"
-    status = 500
 
 
 class ForeignKey(HubError):

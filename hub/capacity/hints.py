@@ -6,11 +6,14 @@ Without this check a misspelled label would look like a pool in which nothing is
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from hub.capacity.agreed import Agreed
 from hub.capacity.labels import SEGMENTS_MAX
+from hub.capacity.models import Alternative
 from hub.capacity.pools import Pools
+from hub.capacity.where import hint, parse
 from hub.errors import NoSuchPool
 from hub.store.store import Store
 
@@ -30,17 +33,34 @@ class Hints:
         self._served: dict[str, float] = {}
         self._labels: tuple[float, list[str]] = (0.0, [])
 
-    async def check(self, label: str) -> None:
-        """Raise `NoSuchPool` when no pool can serve the label, whether anything is free or not."""
-        if await self.is_served(label):
+    async def check(self, *labels: str) -> None:
+        """Raise `NoSuchPool` when no pool can serve one of these labels, whether anything is free or not."""
+        if await self._any_served(labels):
             return
         await self._pools.discover()
-        if not await self.is_served(label):
-            raise NoSuchPool(await self._sentence(label))
+        if not await self._any_served(labels):
+            raise NoSuchPool(await self._sentence(labels[0]))
 
-    async def of(self, label: str) -> str:
-        """Return a sentence that says that no pool can serve the label, or '' when one can."""
-        return "" if await self.is_served(label) else await self._sentence(label)
+    async def _any_served(self, labels: Sequence[str]) -> bool:
+        return any([await self.is_served(label) for label in labels])
+
+    async def of(self, label: str, *alternatives: Alternative) -> str:
+        """Return a sentence that says that no pool can serve the label, or that no slot could be as is demanded; of
+        several alternatives for each. '' when a slot could serve one of them."""
+        found = []
+        for each in alternatives or (Alternative(label),):
+            if not await self.is_served(each.label):
+                found.append(await self._sentence(each.label))
+            elif each.where:
+                found.append(await self._unlike(each))
+            else:
+                return ""
+        return "; ".join(found) if all(found) else ""
+
+    async def _unlike(self, wanted: Alternative) -> str:
+        why = hint(parse(wanted.where), wanted.label, await self._pools.classes(wanted.label))
+        full = bool(why) and await self._pools.are_classes_full()
+        return f"{why}, and the hub has as many kinds of slots as HUB_CLASSES_MAX allows" if full else why
 
     async def is_served(self, label: str) -> bool:
         """Return whether a pool with slots, free or lent, could serve a label."""

@@ -48,8 +48,8 @@ def parse_label(
     """Return the label that `given` spells; raises `InvalidLabel` with the reason code of the first rule that `given`
     breaks.
 
-    `kinds` are the words allowed as second segment, compared without case; empty allows any. With `wildcards`, a label
-    that contains `*` is not checked for its kind.
+    `kinds` are the words allowed as second segment, compared without case; empty allows any. A label of one segment is
+    not checked for its kind, nor, with `wildcards`, one that contains `*`.
     """
     if given is None:
         raise _invalid("null")
@@ -62,7 +62,8 @@ def _read(trimmed: str, kinds: frozenset[str], wildcards: bool, segments_min: in
     broken = _first_broken_rule(trimmed, segments, segments_min)
     if broken:
         raise _invalid(broken)
-    if kinds and not (wildcards and "*" in trimmed) and segments[1].lower() not in {kind.lower() for kind in kinds}:
+    any_kind = not kinds or len(segments) < 2 or (wildcards and "*" in trimmed)
+    if not any_kind and segments[1].lower() not in {kind.lower() for kind in kinds}:
         raise _invalid("kind-not-allowed")
     if case != "keep":
         segments = tuple(segment.lower() if case == "lower" else segment.upper() for segment in segments)
@@ -113,7 +114,7 @@ def parse_caps(text: str) -> dict[str, int]:
         if not (left and re.fullmatch(r"\+?[0-9]{1,9}", right) and int(right) > 0):
             continue
         try:
-            caps[parse_label(left).text] = int(right)
+            caps[parse_label(left, segments_min=1).text] = int(right)
         except InvalidLabel:
             caps[left] = int(right)
     return caps

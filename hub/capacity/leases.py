@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from hub.capacity.agreed import Agreed
+from hub.capacity.live_leases import LiveLeases
+from hub.capacity.matching import Classes
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Verdict, Waiting, read_item, reason_of
+from hub.capacity.models import BorrowRequest, Elsewhere, Lease, Verdict, Waiting, read_item, reason_of
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
-from hub.capacity.refusals import not_reported, refusal
+from hub.capacity.refusals import not_holder, not_reported, refusal
 from hub.capacity.spilling import Spilling
 from hub.errors import (
     CallerGone,
@@ -37,7 +39,6 @@ from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.callers import for_nobody
 from hub.store.keys import key_part
-from hub.store.lenient import read_each
 from hub.store.replicas import Replicas
 from hub.store.store import Store
 
@@ -73,8 +74,10 @@ class Leases:
         self._idle_ms = int(settings.idle_timeout_s * 1000)
         self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
+        self.classes = Classes(store)
         self.spilling = Spilling(store, settings, queue.wake)
         self._replicas = Replicas(store, settings.grant_replicas, settings.redis_timeout_s)
+        self.live = LiveLeases(store)
         self._busy_until = 0.0
         self._lend_now = store.script("capacity/lend_now")
         self._borrow = store.script("capacity/borrow")
@@ -98,7 +101,7 @@ class Leases:
         try:
             answer: Lease | Waiting | None = await self._at_once(wanted)
             if not isinstance(answer, Lease):
-                with self._queue.watch(wanted.request, wanted.label) as woken:
+                with self._queue.watch(wanted.request, *wanted.labels) as woken:
                     answer = await self._first_try(wanted)
                     if isinstance(answer, Waiting):
                         waited = True
@@ -116,11 +119,11 @@ class Leases:
 
     async def _at_once(self, wanted: BorrowRequest) -> Lease | None:
         """Try the short script `lend_now`; return the lease, or None when the longer script `borrow` is to be asked."""
-        if time.monotonic() < self._busy_until:
+        if not wanted.is_plain or time.monotonic() < self._busy_until:
             return None
         reply = await self._lend_now(**self._asked(wanted))
         if reply[0] == "ok":
-            return self._granted(wanted, reply)
+            return await self._granted(wanted, reply)
         _log_dropped(reply[1])
         self._busy_until = time.monotonic() + BUSY_S
         return None
@@ -184,7 +187,7 @@ class Leases:
         facts = {"ticket": wanted.request, **place.facts()}
         if self._queue.stopping:
             raise Stopping("The hub is stopping", **facts)
-        raise WaitedInVain(f"Borrow timed out after {wanted.wait_ms / 1000:g}s for {wanted.label}", **facts)
+        raise WaitedInVain(f"Borrow timed out after {wanted.wait_ms / 1000:g}s for {wanted.what}", **facts)
 
     def _asked(self, wanted: BorrowRequest) -> dict[str, Any]:
         return {
@@ -192,6 +195,7 @@ class Leases:
             "ttl_ms": wanted.ttl_ms,
             "idle_ms": self._idle_ms,
             "run": wanted.run,
+            "holder": wanted.holder,
             "request": wanted.request,
             "attempt": wanted.attempt,
             "fingerprint": wanted.fingerprint,
@@ -202,45 +206,53 @@ class Leases:
         reply = await self._borrow(
             **self._asked(wanted), keyed=int(wanted.keyed), repeated=int(repeated), hub=self._queue.hub_id,
             wait_ms=wanted.wait_ms, limit_ms=wanted.limit_ms, priority=wanted.priority, max_label=self._max_per_label,
-            max_run=self._max_per_run,
+            max_run=self._max_per_run, alternatives=wanted.asked, prefer=wanted.prefer,
         )  # fmt: skip
         match reply:
             case ["ok", *_]:
-                return self._granted(wanted, reply)
+                return await self._granted(wanted, reply)
             case ["waiting", position, estimate_ms, dropped]:
                 _log_dropped(dropped)
                 return Waiting(position, estimate_ms)
             case ["empty", dropped]:
                 _log_dropped(dropped)
-                raise NoCapacity(f"No browser available for {wanted.label}")
+                raise NoCapacity(f"No browser available for {wanted.what}")
             case ["elsewhere", *place]:
                 found = await self.spilling.fetch(wanted, Elsewhere(*place))
                 return found or await self._try(wanted, repeated=True)
         raise refusal(wanted, reply) or UnknownReply(self._borrow.name, reply)
 
-    def _granted(self, wanted: BorrowRequest, reply: list[Any]) -> Lease:
-        _, slot, token, item, pool, left_ms, ttl_ms, run, dropped = reply
+    async def _granted(self, wanted: BorrowRequest, reply: list[Any]) -> Lease:
+        _, slot, token, item, pool, left_ms, ttl_ms, run, dropped, *more = reply
         _log_dropped(dropped)
-        return Lease(slot, token, wanted.label, pool, run, ttl_ms, left_ms, item, read_item(item))
+        holder, label, of = [*more, ""][:3] if more else (wanted.holder, wanted.label, "")
+        said = await self.classes.lay_over(read_item(item), of)
+        lent = (slot, token, label, pool, run, ttl_ms, left_ms, item, said)
+        return Lease(*lent, holder=holder)
 
     async def give_back(
         self, slot: str, hint: str, token: str = "", *, run: str = "", only_run: bool = False, key: str | None = None,
-        revokes: str = "", reason: str = "", arrived_ms: int | None = None,
+        revokes: str = "", reason: str = "", arrived_ms: int | None = None, by: str = "",
     ) -> tuple[str, str, str]:  # fmt: skip
         """End a lease. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
         Without a token, a lease that was made after `arrived_ms`, when this call arrived, is left. With `only_run` only
         a lease of `run` is ended. `revokes` is set where an operator ends it, for a `reason`: with `1` its holder is
         told and the slot is lent again after the grace, with `2` at once. `hint` is a label that the caller names, for
-        a slot without a record. Raises `KeyReused` when the request id `key` was used for something else.
+        a slot without a record. `by` says who calls, as `lua/holders.lua` does. Raises `NotHolder` for a caller that is
+        not the holder, `KeyReused` when the request id `key` was used for something else, and `Settling`.
         """
         # A call without a key is remembered as long as the Redis client may repeat it after its connection was cut.
         request, keep_s = (key, self._keep_key_s) if key else (new_attempt(self._realm), KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
             request=request, keyed="1" if key else "", keep_s=keep_s,
-            arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes, reason=reason,
+            arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes, reason=reason, by=by,
         )  # fmt: skip
+        if word == "not-holder":
+            raise not_holder(f"The lease of {slot}", pool, run)
+        if word == "settling":
+            raise not_reported(slot)
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
@@ -248,9 +260,11 @@ class Leases:
         metrics.returns.labels(word).inc()
         return word, pool, run
 
-    async def renew(self, slot: str, token: str, ttl_ms: int | None) -> tuple[str, int]:
-        """Extend a lease; return its token and the ms it now has left. Raises `LeaseOver` and `Settling`."""
-        reply = await self._renew(slot=slot, token=token, ttl_ms=ttl_ms or self._default_ttl_ms, max_ms=self._max_ms)
+    async def renew(self, slot: str, token: str, ttl_ms: int | None, by: str = "") -> tuple[str, int]:
+        """Extend a lease to `ttl_ms` from now; return its token and the ms it now has left. With None or a negative
+        `ttl_ms`, a default, the rule of its pool may say otherwise. Raises `LeaseOver`, `NotHolder` and `Settling`."""
+        ttl_ms = ttl_ms or -self._default_ttl_ms
+        reply = await self._renew(slot=slot, token=token, ttl_ms=ttl_ms, max_ms=self._max_ms, by=by)
         match reply:
             case ["ok", held, left_ms]:
                 metrics.renewals.labels("success").inc()
@@ -258,6 +272,8 @@ class Leases:
                 return held, left_ms
             case ["settling"]:
                 raise not_reported(slot)
+            case ["not-holder", holder, since, _]:
+                raise not_holder(f"The lease of {slot}", holder, since)
             case ["over"]:
                 metrics.renewals.labels("over").inc()
                 why = reason_of(await self._store.read("GET", self._store.keys.end_reason(slot)), token)
@@ -324,7 +340,7 @@ class Leases:
         )  # fmt: skip
         match reply:
             case ["ok", *_]:
-                lease = self._granted(wanted, reply)
+                lease = await self._granted(wanted, reply)
                 self.memory.lent(lease)
                 return lease
             case ["unknown"]:
@@ -337,36 +353,6 @@ class Leases:
         """End the leases of these slots that have lapsed, are idle or have lost their footprint; return a word each."""
         return list(await self._lapse(rest=slots))
 
-    async def find(self, slot: str) -> LeaseRecord | None:
-        """Return the live lease of a slot, None when there is none."""
-        (found,) = await self.find_all([slot])
-        return found
-
-    async def find_all(self, slots: Sequence[str]) -> list[LeaseRecord | None]:
-        """Return the live lease of each slot, None for a slot that is not lent."""
-        keys = self._store.keys
-        fields = ("labelKey", "poolLabel", "runId", "nodeId", "borrowedAtUtc", "ttlSeconds")
-        rows = await read_each(self._store, [("HMGET", keys.session(key_part(slot)), *fields) for slot in slots])
-        left = await self._left([key_part(slot) for slot in slots])
-        return [_record(slot, row, ms) for slot, row, ms in zip(slots, rows, left, strict=True)]
-
-    async def _left(self, slots: Sequence[str]) -> list[int]:
-        """Return the ms until each slot's lease lapses, at least 0; exact to half a second, a tick of the hub clock."""
-        if not slots:
-            return []
-        keys = self._store.keys
-        clock, deadlines = await self._store.read_all(
-            [("HGET", keys.store, "clock_ms"), ("ZMSCORE", keys.deadlines, *slots)]
-        )
-        return [max(0, int(float(deadline or 0)) - int(clock or 0)) for deadline in deadlines]
-
-    async def page(self, index: str, offset: int, limit: int) -> tuple[int, list[str]]:
-        """Return how many slots the sorted set `index` holds, and at most `limit` of them from `offset` on."""
-        total, slots = await self._store.read_all(
-            [("ZCARD", index), ("ZRANGE", index, offset, offset + limit - 1)],
-        )
-        return int(total), list(slots)
-
 
 async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, left_s: float) -> None:
     """Wait until `woken` is set, `leaving` is done (the caller is gone) or `left_s` seconds have passed."""
@@ -376,17 +362,6 @@ async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, 
         await asyncio.wait(both, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waking.cancel()
-
-
-def _record(slot: str, row: Sequence[str | None] | None, left_ms: int) -> LeaseRecord | None:
-    """Return the lease that a session hash describes; None for no hash, or one that another program made unreadable."""
-    if row is None or not row[0]:
-        return None
-    label, pool, run, node, since, ttl_s = (text or "" for text in row)
-    try:
-        return LeaseRecord(slot, label, pool, run, node, since, float(ttl_s or 0), left_ms)
-    except ValueError:
-        return None
 
 
 def _log_dropped(dropped: Sequence[str]) -> None:

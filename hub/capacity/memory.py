@@ -83,7 +83,7 @@ class Memory:
         for at_ms, lease in list(self.leases.values()):
             adopted += await self._bring_back(lease, lease.left_ms - max(0, self._store.clock_ms - at_ms))
         for ticket in list(self.given_up):
-            await self._cancel(ticket=ticket, recalled=1)
+            await self._cancel(ticket=ticket, recalled=1, by="operator")
         metrics.grants_readopted.inc(adopted)
         _log.warning("leases re-reported after Redis lost data", sent=len(self.leases), missing=adopted)
 
@@ -93,7 +93,7 @@ class Memory:
         node = lease.said.get("nodeId") or ""
         (word,) = await self._readopt(
             slot=lease.slot, pool=lease.pool, item=lease.item, node=node, part=key_part(node), label=lease.label,
-            run=lease.run, token=lease.token, ttl_ms=left_ms,
+            run=lease.run, holder=lease.holder, token=lease.token, ttl_ms=left_ms,
         )  # fmt: skip
         return bool(word == "adopted")
 

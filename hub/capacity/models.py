@@ -6,20 +6,24 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from hub.errors import InvalidValue
+from hub.errors import InvalidValue, Superseded
 from hub.store.keys import key_part
 
 OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "browserVersion", "args", "labels")
+HOLDER_MAX = 4000  # characters of a holder's JSON text; the longest that a hub writes has half of it
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
 Over = Literal["not lent", "stale token", "lapsed"]  # why the store says that a lease has ended
 Verdict = Literal["ok", "settling", Over]
 EndedLease = tuple[str, str, Over, str]  # slot, token, how the store knows that the lease is over, and why it ended
 _BLANKS = " \t\n\v\f\r"  # the blanks that Lua's `%s` knows, unlike Python, which strips more
 NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
+# Names that mean something else beside `attributes`: an attribute of this name stays within.
+MEMBERS_OF_SLOTS = {"label", "address", "kind", "idleTimeoutSeconds", "attributes", "warm", *NOT_CARRIED}
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,20 @@ class PublishedSlot:
     item: str
     idle_ms: str = ""  # idle timeout of this slot; '' for the hub's setting
     token: str = ""  # token of the lease under which the node says that the slot is lent; '' for none
-    asked: tuple[str, str] = ("", "")  # label and run that this lease was asked for with
+    asked: tuple[str, str, str] = ("", "", "")  # label and run that this lease was asked for with, and its holder
     fresh: tuple[str, str] = ("", "")  # the last end for which its node has made it fresh, and one for which not yet
+    held: tuple[str, str, str] = ("", "", "")  # why its node holds it; number and reason of an operator's last call
+    attributes: str = ""  # canonical JSON of what a borrower may demand of it; '' where the node does not say it
+    warm: str = ""  # keys of what is warm in it, with blanks between
 
 
 class Offered(NamedTuple):
-    """The outcome of publishing one slot; `other` is the node because of which the slot was refused, '' for none."""
+    """The outcome of publishing one slot. `other` is the node because of which the slot was refused, '' for none;
+    `note` says why its attributes do not count, '' when they do."""
 
     word: Literal["published", "unchanged", "lent", "taken", "reserved", "claimed", "late"]
     other: str = ""
+    note: str = ""
 
 
 _CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u00[01]|[bfnrt])")  # a control character (below U+0020) as JSON escapes it
@@ -127,12 +136,18 @@ def check_run_id(run: str) -> str:
     return run
 
 
+def superseded(node_id: str) -> Superseded:
+    """Return the refusal of a process that is not the node any more."""
+    return Superseded(f"another process is node {node_id} by now, or this one has left; it is to stop")
+
+
 _WHY = {
     "node": "its node left or was silent for too long",
     "withdrawn": "its node withdrew the slot",
     "deadline": "the deadline of the drain of its node was over",
     "operator": "an operator ended it",
-    "idle": "it was not used for its idle timeout",
+    "idle": "it was not used for its idle time",
+    "max-hold": "it was held for as long as the rule of its pool allows",
     "deleted": "another program ended it",
 }
 
@@ -147,11 +162,76 @@ def reason_of(kept: str | None, token: str) -> str:
     return f"{sentence}: {words}" if words else sentence
 
 
+@dataclass(frozen=True)
+class LeaseHolder:
+    """The holder of a lease or a ticket. `user`, `team` and `user_id` are those of the token that borrowed, None and
+    empty for a shared secret; `name` and `run_name` are what the caller calls itself and its run, `client` is its
+    address.
+    """
+
+    user: str | None
+    team: str | None
+    name: str
+    client: str
+    user_id: str = ""
+    run_name: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """Return the holder as the JSON text that stands in the store, as `lua/holders.lua` says."""
+        said = self.shown()
+        if self.user_id:
+            said["userId"] = self.user_id
+        if self.run_name:
+            said["runName"] = self.run_name
+        return orjson.dumps(said).decode()
+
+    def shown(self) -> dict[str, str | None]:
+        """Return the holder as answers show it."""
+        return {"user": self.user, "team": self.team, "name": self.name, "client": self.client}
+
+    @classmethod
+    def read(cls, text: str | None) -> LeaseHolder | None:
+        """Return the holder that a text of the store describes; None for a lease whose holder is not known."""
+        said = read_item(text) if text else {}
+        names = ("name", "client", "userId", "runName")
+        name, client, user_id, run_name = (each if isinstance(each := said.get(n), str) else "" for n in names)
+        user, team = (each if isinstance(each := said.get(n), str) else None for n in ("user", "team"))
+        return cls(user, team, name, client, user_id, run_name) if said else None
+
+
+def holder_text(value: Any) -> str:
+    """Return a holder that a node reports, as the store keeps it; '' for none. Raises `InvalidValue`."""
+    if value is not None and not (isinstance(value, str) and len(value) <= HOLDER_MAX):
+        raise InvalidValue(f"holder must be a text of at most {HOLDER_MAX} characters", member="holder")
+    found = LeaseHolder.read(value)
+    return found.text if found else ""
+
+
+class Alternative(NamedTuple):
+    """One of the things that a borrow takes: a slot of a label that is as `where` says. `want` is the digest of what
+    that demands, and `tree` the same for the scripts; all three are '' where any slot of the label will do."""
+
+    label: str
+    want: str = ""
+    tree: str = ""
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.label} where {self.where}" if self.where else self.label
+
+
+def alternatives_in(text: str | None) -> tuple[Alternative, ...]:
+    """Return the alternatives that a ticket in the store has, from `BorrowRequest.asked`; none for a plain ticket."""
+    found = tuple(Alternative(*each) for each in orjson.loads(text)) if text else ()
+    return found if len(found) > 1 or any(each.want for each in found) else ()
+
+
 class BorrowRequest(NamedTuple):
     """The arguments of one borrow, as they are sent to the store. Durations are in ms."""
 
-    label: str
-    ttl_ms: int
+    label: str  # that of the first alternative
+    ttl_ms: int  # negative: a default, unless the rule of the pool says otherwise
     run: str
     request: str  # the request id, which is also the ticket id; the same for every repeat
     attempt: str  # an id of this call alone
@@ -163,6 +243,30 @@ class BorrowRequest(NamedTuple):
     limit_ms: int = -1  # refuse at once when the wait is expected to take longer; -1: never
     elsewhere: tuple[str, ...] = ()  # realms that may serve the ticket after `home_ms` in the queue, the best first
     home_ms: int = 0
+    holder: str = ""  # JSON of the borrower, `LeaseHolder.text`
+    alternatives: tuple[Alternative, ...] = ()  # the best first; empty where any slot of `label` will do
+    prefer: str = ""  # keys of which a slot should have one warm, with blanks between, the dearest first
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether any slot of the label is as good as another."""
+        return not self.alternatives and not self.prefer
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of the alternatives, each once."""
+        return tuple(dict.fromkeys((self.label, *(each.label for each in self.alternatives))))
+
+    @property
+    def what(self) -> str:
+        """Return what is asked for, in words."""
+        return " or ".join(map(str, self.alternatives)) or self.label
+
+    @property
+    def asked(self) -> str:
+        """Return the alternatives as JSON; '' where any slot of the label will do, and none is preferred."""
+        several = self.alternatives or (Alternative(self.label),)
+        return "" if self.is_plain else orjson.dumps([list(each) for each in several]).decode()
 
 
 @dataclass(frozen=True)
@@ -197,6 +301,8 @@ class Ticket:
     ttl_ms: int = 0
     fingerprint: str = ""
     keep_s: int = 0
+    holder: str = ""  # JSON of the borrower, `LeaseHolder.text`
+    alternatives: tuple[Alternative, ...] = ()  # as in `BorrowRequest`
     lease: Lease | None = None
     place: Elsewhere | None = None  # set in the state `elsewhere`: where the lease is; only that realm knows more
 
@@ -219,6 +325,7 @@ class Lease(NamedTuple):
     item: str
     said: dict[str, Any]
     realm: str | None = None  # the realm that lends the slot, if that is not the realm of the borrow
+    holder: str = ""  # JSON of the borrower, `LeaseHolder.text`
 
 
 @dataclass(frozen=True)
@@ -243,3 +350,4 @@ class LeaseRecord:
     borrowed_at: str
     ttl_s: float
     left_ms: int
+    holder: LeaseHolder | None = None  # None where it is not known

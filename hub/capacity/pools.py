@@ -7,14 +7,18 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from hub.batched import batched
+from hub.capacity.attributes import PoolClass
 from hub.capacity.labels import parse_kinds, parse_label
-from hub.capacity.models import Offered, PublishedSlot, listed_id, read_item
-from hub.errors import InvalidLabel, InvalidValue, SlotLent, Superseded, UnknownNode, UnknownReply
+from hub.capacity.matching import Looks
+from hub.capacity.models import Offered, PublishedSlot, listed_id, read_item, superseded
+from hub.errors import InvalidLabel, InvalidValue, SlotLent, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.cancelling import retrieve_error
+from hub.store.classing import until_classed
 from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.scan import pattern
@@ -25,6 +29,7 @@ SCAN_CALLS = 10  # calls per discovery, so a store of up to 10,000 keys is searc
 BATCH = 64  # slots per script, where each slot costs a dozen Redis commands: under 2 ms
 WAITING_LABELS_MAX = 400  # labels with waiters that are read for one pool, and as many labels with `*`: under 3 ms
 
+CLASSES_MAX = 1000  # sets of attributes, over all pools of a label, that one script reads
 LOOKED_AT = 1000  # slots that are being made fresh and are looked at
 NAMED = 10  # slots that are not fresh in time and are named; the others are counted
 CONFLICT_MS = 3_600_000  # how long a conflict is reported
@@ -92,6 +97,7 @@ class Pools:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
+        self._classes_max = settings.classes_max
         self._ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._recycle_ms = int(settings.recycle_timeout_s * 1000)
         self._kinds = parse_kinds(settings.label_kinds)
@@ -103,42 +109,54 @@ class Pools:
         self._describe = store.script("capacity/describe_pools")
         self._autoscale = store.script("capacity/autoscale")
         self._discover = store.script("capacity/discover")
+        self._looks = Looks(store)
         self._scan_cursor = "0"
         self._discovery: asyncio.Task[None] | None = None
         self._discovered = 0.0
 
     async def publish(
-        self, node_id: str, slots: Sequence[PublishedSlot], policy: str, *, incarnation: str = "", number: str = ""
+        self,
+        node_id: str,
+        slots: Sequence[PublishedSlot],
+        policy: str,
+        *,
+        says_held: bool = False,
+        incarnation: str = "",
+        number: str = "",
     ) -> list[Offered]:
-        """Publish slots of a node and return an outcome for each, in this order.
+        """Publish slots of a node and return an outcome for each, in this order. With `says_held` the node holds those
+        of them that have a reason, and no others.
 
         Its word: `published`, `unchanged`, `lent`, `late` (a later call withdrew the slot), or, because of another
         node: `taken` (the slot is that node's), `reserved` (the slot id names that node), `claimed` (the slot is lent
         by that node and is published here when the lease ends).
         Raises `UnknownNode`, and `Superseded` for a process that is not the node any more.
         """
-        offered: list[Offered] = []
-        for start in range(0, len(slots), BATCH):
-            batch = slots[start : start + BATCH]
-            facts = [text for s in batch for text in (s.id, s.pool, s.item, s.idle_ms, s.token, *s.asked, *s.fresh)]
+
+        async def put(batch: Sequence[PublishedSlot]) -> list[tuple[Any, ...]]:
+            facts = [
+                text
+                for s in batch
+                for text in (
+                    s.id, s.pool, s.item, s.idle_ms, s.token, *s.asked, *s.fresh, *s.held, s.attributes, s.warm,
+                )
+            ]  # fmt: skip
             reply = await self._publish(
-                id=node_id,
-                part=key_part(node_id),
-                policy=policy,
-                ttl_ms=self._ttl_ms,
-                incarnation=incarnation,
-                said_number=number,
-                rest=facts,
-            )
+                id=node_id, part=key_part(node_id), policy=policy, ttl_ms=self._ttl_ms, incarnation=incarnation,
+                said_number=number, says=int(says_held), classes_max=self._classes_max, rest=facts,
+            )  # fmt: skip
             match reply:
-                case ["ok", words, others]:
-                    offered += map(Offered, words, others)
+                case ["ok", *rows]:
+                    return list(zip(*rows, strict=True))
                 case ["unknown"]:
                     raise UnknownNode(f"node {node_id} is not registered; register it first")
                 case ["superseded"]:
-                    raise _superseded(node_id)
-                case _:
-                    raise UnknownReply(self._publish.name, reply)
+                    raise superseded(node_id)
+            raise UnknownReply(self._publish.name, reply)
+
+        offered: list[Offered] = []
+        for batch in batched(slots, BATCH):
+            offered += [Offered(*row) for row in await until_classed(node_id, batch, lambda slot: slot.id, put)]
         return offered
 
     async def unfresh(self) -> Unfresh:
@@ -207,7 +225,7 @@ class Pools:
             case ["unknown" | "late" as word]:
                 return word, False
             case ["superseded"]:
-                raise _superseded(node_id)
+                raise superseded(node_id)
             case ["unregistered"]:
                 raise UnknownNode(f"node {node_id} is not registered by this process; register it first")
             case ["lent"]:
@@ -276,9 +294,19 @@ class Pools:
                 pools.append(Pool(label, *counts, bool(active)))
         return pools
 
-    async def demand(self, label: str) -> Demand:
-        """Return the slots of a pool and the waiters it could serve, from one script; also for a pool without slots."""
-        reply = await self._autoscale(pool=label, limit=WAITING_LABELS_MAX)
+    async def classes(self, label: str) -> list[PoolClass]:
+        """Return what the slots are like that may serve a label: an entry for each pool and for each set of attributes
+        that slots of the pool have, at most `CLASSES_MAX`, as it was within the last second."""
+        return await self._looks.at(label)
+
+    async def are_classes_full(self) -> bool:
+        """Return whether slots with attributes unlike those of all others get no class."""
+        return int(await self._store.read("SCARD", self._store.keys.classes)) >= self._classes_max
+
+    async def demand(self, label: str, want: str = "", tree: str = "") -> Demand:
+        """Return the slots of a pool and the waiters it could serve, from one script; also for a pool without slots.
+        With `want` and `tree`, as `Alternative` has them, of a label and only the slots that are so."""
+        reply = await self._autoscale(pool=label, limit=WAITING_LABELS_MAX, want=want, tree=tree)
         free, lent, published, maintenance, waiting, labels, truncated = reply
         return Demand(label, free, lent, published, bool(maintenance), waiting, labels, bool(truncated))
 
@@ -343,7 +371,3 @@ class Pools:
             return parse_label(label, self._kinds).text == label
         except InvalidLabel:
             return False
-
-
-def _superseded(node_id: str) -> Superseded:
-    return Superseded(f"another process is node {node_id} by now, or this one has left; it is to stop")

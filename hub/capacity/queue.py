@@ -24,6 +24,7 @@ LABELS = 20  # labels whose queues one script reviews
 LABELS_MAX = 300  # labels reviewed per round, about 15 ms of Redis; the next round goes on with the others
 SERVED_MAX = 32  # most waiters that one script serves from slots that were free already
 RETIRE_BATCH = 25  # tickets of lost hubs, and leases that those did not deliver, per script: under 4 ms
+_SOURCES = {"set": "run-time", "env": "environment", "served": "served"}
 _log = get_logger("hub.queue")
 
 
@@ -47,20 +48,23 @@ class Queue:
         self._looking: asyncio.Future[None] | None = None
 
     @contextmanager
-    def watch(self, ticket: str, label: str) -> Iterator[asyncio.Event]:
-        """Yield an event that is set whenever something has happened to the ticket; the store knows what."""
+    def watch(self, ticket: str, *labels: str) -> Iterator[asyncio.Event]:
+        """Yield an event that is set whenever something has happened to the ticket, which waits for these labels; the
+        store knows what."""
         woken = asyncio.Event()
         self._waiting.setdefault(ticket, []).append(woken)
-        self._labels[label] = self._labels.get(label, 0) + 1
+        for label in labels:
+            self._labels[label] = self._labels.get(label, 0) + 1
         try:
             yield woken
         finally:
             self._waiting[ticket].remove(woken)
             if not self._waiting[ticket]:
                 del self._waiting[ticket]
-            self._labels[label] -= 1
-            if not self._labels[label]:
-                del self._labels[label]
+            for label in labels:
+                self._labels[label] -= 1
+                if not self._labels[label]:
+                    del self._labels[label]
 
     def wake(self, ticket: str) -> None:
         """Wake the calls that wait for a ticket, so that they ask the store about it."""
@@ -86,23 +90,37 @@ class Queue:
             self.wake(ticket)
 
     async def caps(self) -> list[tuple[str, str, int]]:
-        """Return every cap as (label, `run-time` or `environment`, most live leases).
+        """Return every cap as (label, `run-time`, `environment` or `served`, most live leases).
 
-        The label `*` stands for all labels without a cap of their own.
+        The label `*` stands for all labels without a cap of their own. A cap that is `served` counts the leases that
+        the pool with this label and those below it serve.
         """
         rows = await self._store.read("HGETALL", self._store.keys.caps)
         found = []
         for name, cap in rows.items():
             source, _, label = name.partition(":")
-            found.append((label or "*", "run-time" if source == "set" else "environment", int(cap)))
+            found.append((label or "*", _SOURCES[source], int(cap)))
         return sorted(found)
 
-    async def set_cap(self, label: str, cap: int | None) -> tuple[int, int]:
+    async def served_cap(self, label: str) -> tuple[str, int, int] | None:
+        """Return the cap on what is served that keeps the pool of a label from lending: its label, the cap and the live
+        leases; None where there is none."""
+        for other, source, cap in await self.caps():
+            if source == "served" and f"{label}:".startswith(f"{other}:"):
+                live = int(await self._store.read("SCARD", self._store.keys.served(other)))
+                if live >= cap:
+                    return other, cap, live
+        return None
+
+    async def set_cap(self, label: str, cap: int | None, *, served: bool = False) -> tuple[int, int]:
         """Set the cap of a label at run time, or clear it with None; `*` means all labels without a cap of their own.
 
-        Returns the cap that holds now and how many leases are live. Serves the waiters that a higher cap lets in.
+        With `served` it is the cap on what the pool with this label, and those below it, serve. Returns the cap that
+        holds now and how many leases it counts. Serves the waiters that a higher cap lets in.
         """
-        reply = await self._set_cap(label="" if label == "*" else label, cap="" if cap is None else cap)
+        reply = await self._set_cap(
+            label="" if label == "*" else label, cap="" if cap is None else cap, served=int(served)
+        )
         match reply:
             case ["ok", holds, live]:
                 keys = self._store.keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hub.capacity.models import BorrowRequest, Waiting
+from hub.capacity.models import BorrowRequest, LeaseHolder, Waiting
 from hub.errors import (
     Capped,
     DeadlineMissed,
@@ -12,8 +12,10 @@ from hub.errors import (
     KeyReused,
     LabelQueueFull,
     LeaseOver,
+    NotHolder,
     RunQueueFull,
     Settling,
+    TooManyExpressions,
     Withdrawn,
 )
 
@@ -25,12 +27,24 @@ def not_reported(slot: str) -> Settling:
     )
 
 
+def not_holder(what: str, holder: str, since: str) -> NotHolder:
+    """Return the refusal of a caller for what has another holder, a JSON text, since this time; '' for unknown."""
+    found = LeaseHolder.read(holder)
+    if found is None:
+        return NotHolder(f"{what} has a holder that the hub does not know, and this call does not name its token")
+    whose = f"{found.user} ({found.name})" if found.user else f"{found.name}, with a shared secret"
+    when = f", since {since[:19]}Z" if since else ""
+    facts = {"sinceUtc": since} if since else {}
+    return NotHolder(f"{what} belongs to {whose}{when}", None, holder=found.shown(), **facts)
+
+
 def refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
     """Return the error that this reply of the store stands for; None for a reply that is not known."""
-    none_free = f"No browser available for {wanted.label}"
+    none_free = f"No browser available for {wanted.what}"
     match reply:
-        case ["capped", live]:
-            return Capped(f"{none_free}: {live} of {live} allowed are lent")
+        case ["capped", live, by]:
+            under = "" if by in wanted.labels else f" by {by} and pools below it"
+            return Capped(f"{none_free}: {live} of {live} allowed are lent{under}")
         case ["per-label-cap", waiting]:
             return LabelQueueFull(f"{none_free}: {waiting} wait for it already")
         case ["per-run-cap", waiting]:
@@ -39,6 +53,9 @@ def refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
             place = Waiting(position, takes_ms)
             why = f"at position {position} the wait is about {takes_ms / 1000:.1f} s, longer than maxWaitSeconds"
             return DeadlineMissed(f"{none_free}: {why}", retry_after_s=max(1, takes_ms / 1000), **place.facts())
+        case ["too-many-expressions", most]:
+            why = f"{most} different expressions are waited for, as many as there may be"
+            return TooManyExpressions(f"{none_free}: {why}; ask without where, or later")
         case ["settling", left_ms]:
             return Settling("The store was lost and is being put together again", retry_after_s=left_ms / 1000)
         case ["over", slot]:

@@ -31,7 +31,7 @@ from hub.store.cancelling import cancel_all
 from hub.store.store import Store
 
 ASK_S = 2.0  # time limit of a question to another realm; meanwhile the ticket goes on waiting at home
-AGAIN_S = 1.0  # time between trials of a label; one ticket of the label asks at a time, the one that waited longest
+AGAIN_S = 1.0  # time between trials; of tickets that want the same one asks at a time, the one that waited longest
 FIRST_MS = 10_000  # length of a lease until home has recorded it; home refuses calls that are delayed for so long
 _log = get_logger("hub.spilling")
 
@@ -61,7 +61,7 @@ class Spilling:
         self._keep_lease_s = math.ceil(settings.max_session_ttl_s)
         self._store = store
         self._wake = wake
-        self._turns: WeakValueDictionary[tuple[str, tuple[str, ...]], asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[tuple[Any, ...], asyncio.Lock] = WeakValueDictionary()
         self._beside: set[asyncio.Task[None]] = set()
         self._serve_elsewhere = store.script("queue/serve_elsewhere")
         self._unserve = store.script("queue/unserve")
@@ -90,7 +90,7 @@ class Spilling:
 
     async def _serve(self, wanted: BorrowRequest) -> None:
         await asyncio.sleep(wanted.home_ms / 1000)
-        turn = self._turns.setdefault((wanted.label, wanted.elsewhere), asyncio.Lock())
+        turn = self._turns.setdefault((wanted.label, wanted.asked, wanted.elsewhere), asyncio.Lock())
         while True:
             async with turn:
                 while True:
@@ -111,7 +111,7 @@ class Spilling:
         # Each trial has a request id of its own: an id whose lease was taken back would not get another one.
         request = f"{wanted.request}@{self._home}.{secrets.token_hex(8)}"
         trial = wanted._replace(
-            request=request, attempt=request, ttl_ms=min(wanted.ttl_ms, FIRST_MS), keep_s=wanted.keep_s + 60,
+            request=request, attempt=request, ttl_ms=min(abs(wanted.ttl_ms), FIRST_MS), keep_s=wanted.keep_s + 60,
             keyed=False, wait_ms=0, limit_ms=-1, elsewhere=(),
         )  # fmt: skip
         async with self._asking(realm) as other:
@@ -141,14 +141,14 @@ class Spilling:
         if lease is None:
             await self._unserve(ticket=wanted.request, request=place.request)
             return None
-        return lease._replace(label=wanted.label, realm=place.realm)
+        return lease._replace(realm=place.realm)
 
     def take_back_soon(self, wanted: BorrowRequest, place: Elsewhere) -> None:
         """Start to take back the lease of an attempt whose caller is gone, unless another attempt has it too."""
         self._begin(self._take_back(wanted, place))
 
     async def _take_back(self, wanted: BorrowRequest, place: Elsewhere) -> None:
-        until_s = time.monotonic() + wanted.ttl_ms / 1000  # by then the lease has lapsed
+        until_s = time.monotonic() + abs(wanted.ttl_ms) / 1000  # by then the lease has lapsed
         while time.monotonic() < until_s:
             with suppress(Unavailable):
                 async with self._asking(place.realm) as other:

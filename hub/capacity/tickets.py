@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hub.batched import batched
+from hub.capacity.matching import Classes
 from hub.capacity.memory import Memory
-from hub.capacity.models import Elsewhere, Lease, Ticket, Waiting, read_item
+from hub.capacity.models import BorrowRequest, Elsewhere, Lease, Ticket, Waiting, alternatives_in, read_item
+from hub.capacity.refusals import not_holder
 from hub.errors import LeaseOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.lenient import read_each
 from hub.store.store import Store
@@ -36,8 +38,9 @@ class LabelQueue:
 class Tickets:
     """The tickets of a store. Only `cancel` changes anything."""
 
-    def __init__(self, store: Store, memory: Memory) -> None:
+    def __init__(self, store: Store, memory: Memory, classes: Classes) -> None:
         self._store = store
+        self._classes = classes
         self._memory = memory
         self._look = store.script("queue/find")
         self._describe = store.script("queue/describe")
@@ -54,11 +57,21 @@ class Tickets:
             match row:
                 case ["over", slot]:
                     raise LeaseOver(f"This ticket was granted {slot}, and that lease has ended; borrow with a new key")
-                case ["granted", slot, label, run, token, pool, item, left_ms, ttl_ms, fingerprint]:
-                    members = read_item(item or "")
-                    lease = Lease(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", members)
+                case ["granted", slot, label, run, token, pool, item, left_ms, ttl_ms, fingerprint, holder, *of]:
+                    lent = (
+                        slot,
+                        token,
+                        label,
+                        pool or "",
+                        run or "",
+                        ttl_ms,
+                        left_ms,
+                        item or "",
+                        await self._classes.lay_over(read_item(item or ""), *of or [""]),
+                    )
+                    lease = Lease(*lent, holder=holder)
                     found = Ticket(name, "granted", label, lease.run, ttl_ms=ttl_ms, fingerprint=fingerprint)
-                    return replace(found, lease=lease)
+                    return replace(found, lease=lease, holder=holder)
                 case ["elsewhere", realm, request, slot, token, fingerprint]:
                     place = Elsewhere(realm, request, slot, token)
                     return Ticket(name, "elsewhere", "", "", fingerprint=fingerprint, place=place)
@@ -68,18 +81,20 @@ class Tickets:
                     return _ticket(name, row)
         raise UnknownTicket(_UNKNOWN)
 
-    async def prospect(self, label: str, priority: int) -> Waiting:
-        """Return the place in the queue that a borrow of this label and priority would get now."""
-        return Waiting(*await self._prospect(label=label, priority=priority))
+    async def prospect(self, wanted: BorrowRequest) -> Waiting:
+        """Return the place in the queue that a borrow would get now, among those that want the same."""
+        want = wanted.alternatives[0].want if wanted.alternatives else ""
+        return Waiting(*await self._prospect(label=wanted.label, priority=wanted.priority, want=want))
 
-    async def cancel(self, *names: str) -> None:
+    async def cancel(self, *names: str, by: str = "") -> None:
         """Give up the ticket of the first of these ids that is known; the call that waits for it ends with `Withdrawn`.
 
         Safe to repeat. Raises `TicketGranted` when the ticket holds a slot by now, `LeaseOver` when that lease has
-        ended already, and `UnknownTicket`.
+        ended already, `NotHolder` for the ticket of another caller (`by` is as in `Leases.give_back`), and
+        `UnknownTicket`.
         """
         for name in names:
-            reply = await self._cancel(ticket=name, recalled=0)
+            reply = await self._cancel(ticket=name, recalled=0, by=by)
             match reply:
                 case ["cancelled"]:
                     self._memory.cancelled(name)
@@ -87,6 +102,8 @@ class Tickets:
                 case ["granted", slot]:
                     what = "give it back with POST /session/return, or hub return"
                     raise TicketGranted(f"This ticket holds {slot} by now; {what}", browserId=slot)
+                case ["not-holder", holder, since]:
+                    raise not_holder("This ticket", holder, since)
                 case ["over", slot]:
                     raise LeaseOver(f"This ticket was granted {slot}, and that lease has ended; there is nothing left")
                 case ["unknown"]:
@@ -125,6 +142,10 @@ class Tickets:
 
 
 def _ticket(name: str, row: list[Any]) -> Ticket:
-    state, label, run, position, estimate_ms, priority, since_ms, left_ms, ttl_ms, fingerprint, keep_s = row
+    state, label, run, position, estimate_ms, priority, since_ms, left_ms, ttl_ms, fingerprint, keep_s, *rest = row
+    holder, asked, _ = rest
     times = (since_ms, left_ms, int(ttl_ms))
-    return Ticket(name, state, label, run, position, estimate_ms, priority, *times, fingerprint, int(keep_s))
+    return Ticket(
+        name, state, label, run, position, estimate_ms, priority, *times, fingerprint, int(keep_s), holder,
+        alternatives_in(asked),
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from hub.wire import time_at, to_json
 NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job", "schedule")
 _IDS = {"worker", "task"}  # UUIDs: scripts write them without hyphens
 # events whose `why` is a text of a caller, not the code of a rule -> the name of that text on the wire
-_SAID = {"task.retried": "error"}
+_SAID = {"task.retried": "error", "task.dead": "error"}
 # kind -> the beginnings of the names of its events
 KINDS = {
     "node": ("node.",),

@@ -19,6 +19,12 @@ _RULES = {
     "slot.published": "Its node offers it.",
     "slot.adopted": "Another program put it into the list of its pool, and the hub took it in.",
     "slot.fresh": "Its node has made it fresh after its last lease, so it is lent again.",
+    "slot.unwell": "It is held because it is unwell: it is not lent, and a lease of it goes on.",
+    "slot.unwell node": "Its node says that it is unwell, for this reason: it is not lent, and a lease of it goes on.",
+    "slot.unwell operator": "An operator holds it, for this reason: it is not lent, and a lease of it goes on.",
+    "slot.well": "A hold of it has ended; it is lent again unless another one holds it.",
+    "slot.well node": "Its node says that it is well; it is lent again unless an operator holds it.",
+    "slot.well operator": "An operator has released it; it is lent again unless its node holds it.",
     "slot.withdrawn": "It is no longer offered.",
     "slot.withdrawn asked": "Its node took it off offer.",
     "slot.withdrawn node": "Its node left or expired.",
@@ -33,8 +39,10 @@ _RULES = {
     "The other node was refused.",
     "slot.conflict claimed": "Another node had a slot whose id, of the form NODE-label-number, names this node. This "
     "node gets the slot: at once when it is free, otherwise when its lease ends.",
-    "grant.lent": "Best-matching pool, longest-free slot; the cap was not reached and the queue was empty.",
-    "grant.handed": "The slot became free, and this ticket was the first in the queue of the label whose turn it was.",
+    "grant.lent": "Best-matching pool, longest-free slot that suits or is preferred; the cap was not reached, and no "
+    "ticket waited for it.",
+    "grant.handed": "The slot became free, and this ticket was the first that it suits in the queue of the label whose "
+    "turn it was.",
     "grant.adopted": "The hub learned of a lease that it had not made itself.",
     "grant.adopted reported": "The store had lost the lease, and the node of the slot reported it.",
     "grant.adopted recalled": "The store had lost the lease, and the hub that made it restored it.",
@@ -43,7 +51,13 @@ _RULES = {
     "grant.returned removed": "The borrower returned the slot, and its node had already withdrawn it.",
     "grant.lapsed lapsed": "The lease was not renewed before it was over on the hub clock.",
     "grant.lapsed deleted": "Another program deleted the footprint of the lease before its time, which ends the lease.",
-    "grant.lapsed idle": "The slot was not used for its idle timeout (its own, or HUB_IDLE_TIMEOUT_SECONDS).",
+    "grant.lapsed idle": "The slot was not used for its idle time (its own, that of its pool, or "
+    "HUB_IDLE_TIMEOUT_SECONDS), or another program deleted the footprint of that.",
+    "grant.ending": "A rule of its pool is about to end the lease, and its holder is told.",
+    "grant.ending max-hold": "The longest hold of its pool is about to be over, and the holder of the lease is told.",
+    "grant.ending idle": "The slot is not used, and the holder of the lease is told before its idle rule ends it.",
+    "grant.ending rule-change": "The rule of its pool has become stricter, and the holder of the lease is told first.",
+    "grant.ended max-hold": "The longest hold of its pool was over (hub pool rules), renewed or not.",
     "grant.lapsed stray": "The lease record named no label, so it could not have been returned.",
     "grant.ended node": "The node of the slot left or expired.",
     "grant.ended withdrawn": "The node of the slot withdrew it while it was lent.",
@@ -78,6 +92,8 @@ _RULES = {
     "job.orphaned": "No worker serves it and no task waits for it, so it was soft-deleted. Registering it again "
     "restores it.",
     "task.retried": "It failed and has another attempt, so it waits again; the pause before it doubles with each one.",
+    "task.dead": "It failed for the last time it might, and is a dead letter: look at its error, try it again or drop "
+    "it.",
     "task.unstuck": "A worker claimed it and did not start it within the threshold of the recovery source.",
     "task.unstuck queued": "A worker claimed it and did not start it within the threshold of the recovery source, so "
     "it waits again at its old position.",

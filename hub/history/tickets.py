@@ -6,9 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from hub.capacity.models import LeaseHolder, alternatives_in
 from hub.core import Hub
 from hub.history.explained import NextStep, Now
+from hub.history.holders import held_by, holder_facts
 from hub.history.reading import FoundEvents
+from hub.history.wants import shown, verdicts
 
 SHOWN = 100  # slots and tickets of a run that an explanation names
 KEYED = "key-"  # the beginning of the id of a ticket whose caller sent an Idempotency-Key
@@ -31,32 +34,16 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
     """Return the present state of a ticket and its next steps; None for a ticket that the store does not know."""
     (row,) = await look(hub, [ticket])
     match row:
-        case ["waiting" | "away" as word, label, run, position, takes_ms, priority, _, left_ms, *_]:
-            facts = {
-                "label": label,
-                "run": run,
-                "position": position,
-                "estimatedWaitSeconds": None if takes_ms < 0 else takes_ms / 1000,
-                "priority": priority,
-                "secondsLeft": left_ms / 1000,
-            }
-            if word == "away":
-                because = "Nobody attends it: it keeps its place, and slots go past it to those behind."
-                rule = "Unless the borrow is repeated with its Idempotency-Key: a place is kept for 60 s."
-                return Now("away", because, facts, (NextStep("ticket.left", rule, left_ms),))
-            if ticket.startswith(KEYED):
-                over = "ticket.away", "its Idempotency-Key keeps its place for 60 s"
-            else:
-                over = "ticket.left", "without an Idempotency-Key its place is lost"
-            rule = f"Unless it is served before: the time this call may wait is over, and {over[1]}."
-            return await _waiting(hub, label, position, takes_ms, facts, NextStep(over[0], rule, left_ms))
+        case ["waiting" | "away" as word, *_]:
+            return await _in_line(hub, ticket, word, row)
         case ["granted", slot, label, run, *_]:
-            session = await hub.leases.find(slot)
+            session = await hub.leases.live.find(slot)
             left_ms = session.left_ms if session else 0
             rule = "Unless it is returned or renewed: the lease is over on the hub clock."
             facts = {"slot": slot, "label": label, "run": run, "secondsLeft": left_ms / 1000}
             step = NextStep("grant.lapsed", rule, left_ms)
-            return Now("granted", f"It was given {slot}, which run {run or '(none)'} holds.", facts, (step,))
+            whose = held_by(session) if session else f"Run {run or '(none)'}"
+            return Now("granted", f"It was given {slot}; {whose} holds it.", facts, (step,))
         case ["elsewhere", realm, _, slot, token, _]:
             because = f"It was served in realm {realm}, which lent it {slot}; hub why {slot} --realm {realm} says more."
             return Now("elsewhere", because, {"realm": realm, "slot": slot, "token": token})
@@ -66,32 +53,95 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
     return None
 
 
-async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: dict[str, Any], over: NextStep) -> Now:
+async def _in_line(hub: Hub, ticket: str, word: str, row: list[Any]) -> Now:
+    """Return how a ticket is that has a place in the queue."""
+    label, run, position, takes_ms, priority, _, left_ms, _, _, _, holder, asked, *_ = row[1:]
+    facts: dict[str, Any] = {
+        "label": label,
+        "run": run,
+        "position": position,
+        "estimatedWaitSeconds": None if takes_ms < 0 else takes_ms / 1000,
+        "priority": priority,
+        "secondsLeft": left_ms / 1000,
+        **holder_facts(LeaseHolder.read(holder)),
+    }
+    if word == "away":
+        because = "Nobody attends it: it keeps its place, and slots go past it to those behind."
+        rule = "Unless the borrow is repeated with its Idempotency-Key: a place is kept for 60 s."
+        return Now("away", because, facts, (NextStep("ticket.left", rule, left_ms),))
+    if ticket.startswith(KEYED):
+        over = "ticket.away", "its Idempotency-Key keeps its place for 60 s"
+    else:
+        over = "ticket.left", "without an Idempotency-Key its place is lost"
+    rule = f"Unless it is served before: the time this call may wait is over, and {over[1]}."
+    return await _waiting(hub, asked, label, position, takes_ms, facts, NextStep(over[0], rule, left_ms))
+
+
+async def _waiting(
+    hub: Hub, asked: str, label: str, position: int, takes_ms: int, facts: dict[str, Any], over: NextStep
+) -> Now:
+    wanted = alternatives_in(asked)
+    before = f"{position - 1} wait before it" if position > 1 else "It is the first in the queue"
+    cap, live = await _cap(hub, label)
+    facts |= {"cap": cap or None, "live": live}
+    capped = await _capped(hub, label, cap, live)
+    rule = "When a slot it may use becomes free: labels take turns, and in each the first in the queue is served."
+    if len(wanted) > 1 or any(each.where for each in wanted):
+        waiting = await hub.store.read("ZCARD", hub.store.keys.queue(label))
+        found = [await verdicts(hub, each) for each in wanted]
+        facts |= {"wants": list(map(shown, wanted)), "waitingUnderLabel": waiting}
+        facts["verdicts"] = [line for _, lines in found for line in lines]
+        why = "; ".join(capped[0] if capped and not at else text for at, (text, _) in enumerate(found))
+        because = f"{before} of those that want the same, of {waiting} that wait under {label}; {why}."
+        rule = "When a slot that suits it becomes free" + rule.partition("free")[2]
+    elif capped:
+        because, rule = f"{before} of {label}, and {capped[0]}.", capped[1]
+    else:
+        because = f"{before} of {label}, and {await _lack(hub, label)}."
+    handed = NextStep("grant.handed", rule, None if takes_ms < 0 else takes_ms)
+    return Now("waiting", because, facts, (handed, over))
+
+
+async def _cap(hub: Hub, label: str) -> tuple[int, int]:
+    """Return the cap of a label, 0 for none, and its live leases."""
     keys = hub.store.keys
     caps, live = await hub.store.read_all(
         [("HMGET", keys.caps, f"set:{label}", f"env:{label}", "set", "env"), ("ZCARD", keys.in_flight(label))]
     )
-    cap = int(next((each for each in caps if each is not None), 0))
-    before = f"{position - 1} wait before it" if position > 1 else "It is the first in the queue"
+    return int(next((each for each in caps if each is not None), 0)), int(live)
+
+
+async def _capped(hub: Hub, label: str, cap: int, live: int) -> tuple[str, str] | None:
+    """Return which cap keeps a label from being served, and the rule by which that ends; None where none does."""
     if cap and live >= cap:
-        because = f"{before} of {label}, and {live} of {cap} leases that the cap of {label} allows are live."
         rule = f"When a lease of {label} ends, or its cap is raised (hub caps): first come, first served."
-    else:
-        hint = await hub.hints.of(label)
-        because = (
-            f"{before} of {label}, and {hint}." if hint else f"{before} of {label}, and no slot it may use is free."
-        )
-        rule = "When a slot it may use becomes free: labels take turns, and in each the first in the queue is served."
-    facts |= {"cap": cap or None, "live": live}
-    handed = NextStep("grant.handed", rule, None if takes_ms < 0 else takes_ms)
-    return Now("waiting", because, facts, (handed, over))
+        return f"{live} of {cap} leases that the cap of {label} allows are live", rule
+    if reached := await hub.queue.served_cap(label):
+        by, cap, live = reached
+        rule = f"When such a lease ends, or the cap is raised (hub caps set {by} N --served): labels take turns."
+        why = f"{live} of {cap} leases that the cap of {by} allows for what it and the pools below it serve are live"
+        return why, rule
+    return None
+
+
+async def _lack(hub: Hub, label: str) -> str:
+    """Return why no slot serves a label below its cap."""
+    if hint := await hub.hints.of(label):
+        return hint
+    ill = sum(
+        causes.get("unwell", 0)
+        for pool, causes in (await hub.holds.causes()).items()
+        if f"{pool}:".startswith(f"{label}:") or f"{label}:".startswith(f"{pool}:")
+    )
+    more = f"; {ill} of them {'is' if ill == 1 else 'are'} unwell and held back" if ill else ""
+    return f"no slot it may use is free{more}"
 
 
 async def run_now(hub: Hub, run: str, past: FoundEvents) -> Now | None:
     """Return what a run holds and waits for; None when it does neither. `past` names its tickets."""
     keys = hub.store.keys
-    total, slots = await hub.leases.page(keys.run(run), 0, SHOWN)
-    held = [session for session in await hub.leases.find_all(slots) if session is not None]
+    total, slots = await hub.leases.live.page(keys.run(run), 0, SHOWN)
+    held = [session for session in await hub.leases.live.find_all(slots) if session is not None]
     pending = int(await hub.store.read("HGET", keys.pending, run) or 0)
     known = list(dict.fromkeys(event.facts["ticket"] for event in past.events if "ticket" in event.facts))[:SHOWN]
     waiting = [
@@ -102,7 +152,10 @@ async def run_now(hub: Hub, run: str, past: FoundEvents) -> Now | None:
     if not (total or pending or waiting):
         return None
     facts = {
-        "holds": [{"slot": each.slot, "label": each.label, "secondsLeft": each.left_ms / 1000} for each in held],
+        "holds": [
+            {"slot": each.slot, "label": each.label, "secondsLeft": each.left_ms / 1000, **holder_facts(each.holder)}
+            for each in held
+        ],
         "held": total,
         "waits": waiting,
         "waiting": pending,

@@ -162,7 +162,8 @@ class ProviderRecord(Named):
 @dataclass(frozen=True)
 class JobRequest:
     """A job as a worker registers it. worker: None has a new worker made. incarnation: the process that is the worker.
-    max_attempts, backoff_ms: for tasks that are submitted without a choice of their own.
+    max_attempts, backoff_ms: for tasks that are submitted without a choice of their own. validate: refuse a payload
+    that does not fit the schema.
     """
 
     room: str
@@ -174,6 +175,7 @@ class JobRequest:
     max_attempts: int = 1
     backoff_ms: int = 1000
     result_schema: str = ""
+    validate: bool = False
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,7 @@ class Options:
 class Result:
     """A worker's report of the status of a task. claim: the claim under which it holds the task, '' for any claim.
     status: `pending` gives the task back to the queue. value: JSON of the result of a completed task, '' for none.
+    retry: False for a failure that no further attempt can mend.
     """
 
     task: str
@@ -218,6 +221,13 @@ class Result:
     error: str = ""
     claim: str = ""
     value: str = ""
+    retry: bool = True
+
+    @property
+    def texts(self) -> tuple[str, str, str, str, str]:
+        """Return the report as `tasks/finish` takes it."""
+        status = self.status if self.retry or self.status != "failed" else "unfit"
+        return self.task, status, self.error, self.claim, self.value
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,10 @@ def check_category(category: str, allowed: Collection[str], setting: str) -> Non
     """Raise `InvalidCategory` unless `allowed` has the category or `*`; the error names the `setting`."""
     if category not in allowed and "*" not in allowed:
         shown = ", ".join(allowed) or "none"
-        raise InvalidCategory(f"Category {category!r} is not one of {shown}, which {setting} allows")
+        raise InvalidCategory(
+            f"Category {category!r} is not one of {shown}, which {setting} allows: set it where the hub is started, to "
+            "a JSON list or to * for all"
+        )
 
 
 def full_name(room: str, category: str, name: str) -> str:

@@ -42,6 +42,11 @@ SETTLES_S = 5.0  # most seconds that a claim waits, after a loss, for hubs to re
 LOOK_S = 0.25  # how often such a claim asks again, because it can go on as soon as all hubs have reported
 
 
+async def _unchecked() -> str:
+    """Return the digest for payloads that are not checked."""
+    return ""
+
+
 class Tasks:
     """The tasks of a store."""
 
@@ -65,13 +70,15 @@ class Tasks:
         self._drop_dead = store.script("tasks/drop_dead")
 
     async def submit(
-        self, room: str, full: str, payloads: Sequence[str], user: str, options: Options = PLAIN, key: str = ""
-    ) -> list[TaskRecord]:
+        self, room: str, full: str, payloads: Sequence[str], user: str, options: Options = PLAIN, key: str = "",
+        check: Callable[[], Awaitable[str]] = _unchecked, checked: str = "",
+    ) -> list[TaskRecord]:  # fmt: skip
         """Submit a task for each payload and return them in order. With a key, return the tasks that the same request
         made within the last 24 h; with a unique key, the earlier task that has it, if there is one.
 
-        Raises `JobNotFound`, `QuotaExceeded`, `KeyReused` when the key came with another request, and `Malformed` for
-        unknown parents.
+        `check` is awaited where the job asks for payloads that fit, unless they were `checked`: the digest of the
+        schema that they fit. It returns such a digest, and what it raises is raised. Also raises `JobNotFound`,
+        `QuotaExceeded`, `KeyReused` when the key came with another request, and `Malformed` for unknown parents.
         """
         key, ids, fingerprint = request_of(self._realm, key, user, room, full, payloads, options)
         if full.startswith(f"{INTERNAL}:"):  # claimed at once: most options do not apply
@@ -89,9 +96,14 @@ class Tasks:
                 attempts="" if options.as_the_job else options.max_attempts, backoff_ms=options.backoff_ms,
                 silence_ms=options.max_silence_ms, unique=unique_of(room, full, options), after=after_of(options),
                 key=key, fingerprint=fingerprint, keep_s=self._keep_s, later=-1 if start else _bytes_of(payloads[end:]),
+                checked=checked,
                 rest=[text for pair in pairs for text in pair],
             )  # fmt: skip
-            found = self._submitted(await submit(told=0), full, options.after)
+            reply = await submit(told=0)
+            if reply == ["check"]:
+                checked = await check()
+                reply = await submit(told=0, checked=checked)
+            found = self._submitted(reply, full, options.after)
             if [task.id for task in found] == ids[start:end]:
                 self._recent.note(partial(submit, told=1), sum(map(len, payloads[start:end])))
             else:  # the earlier task with this unique key: the hub that made that one remembers it
@@ -106,6 +118,10 @@ class Tasks:
                 return [task_of(task) for task in tasks]
             case ["job"]:
                 raise no_job(full)
+            case ["check"]:
+                raise Settling(
+                    "The schema of the job changed while the payload was checked; try again.", retry_after_s=1
+                )
             case ["reused"]:
                 raise KeyReused("This Idempotency-Key came before with another request")
             case ["unknown", *tasks]:
@@ -237,7 +253,7 @@ class Tasks:
         request = f"{user}:{request}" if request else random_hex(6)
         for start in range(0, len(results), BATCH):
             part = results[start : start + BATCH]
-            batch = [text for each in part for text in (each.task, each.status, each.error, each.claim, each.value)]
+            batch = [text for each in part for text in each.texts]
             reply = await self._finish(worker=worker, user=user, request=request, rest=batch)
             if reply == ["worker"]:
                 raise unknown(worker)

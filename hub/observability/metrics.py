@@ -169,6 +169,23 @@ slots_not_fresh = Gauge(
     multiprocess_mode="mostrecent",
 )
 
+slots_unwell = Gauge(
+    "hub_slots_unwell",
+    "Slots that their nodes or operators hold because they are unwell; read when scraped.",
+    multiprocess_mode="mostrecent",
+)
+
+slot_classes = Gauge(
+    "hub_slot_classes",
+    "Sets of attributes that slots have, at most HUB_CLASSES_MAX; read when scraped.",
+    multiprocess_mode="mostrecent",
+)
+wanted_lines = Gauge(
+    "hub_wanted_lines",
+    "Lines of borrows that wait with where, one for each label and expression, at most 1,000; read when scraped.",
+    multiprocess_mode="mostrecent",
+)
+
 sweeps = Counter("hub_sweeps_total", "Passes of a sweeper.", ["service"])
 sweep_errors = Counter("hub_sweep_errors_total", "Records a sweeper failed on.", ["service"])
 sweep_scanned = Counter("hub_sweep_scanned_total", "Records a sweeper was answerable for, pass by pass.", ["service"])
@@ -237,6 +254,9 @@ tasks_forgotten = Counter("hub_tasks_forgotten_total", "Finished tasks that were
 schedules_fired = Counter("hub_schedules_fired_total", "Firings of schedules, by what came of them.", ["outcome"])
 sweeps_skipped = Counter("hub_sweeps_skipped_total", "Turns skipped because this hub woke up late.", ["service"])
 leases_ended = Counter("hub_leases_ended_total", "Leases ended by the sweeper.", ["why"])
+leases_ended_by_rule = Counter(
+    "hub_leases_ended_by_rule_total", "Leases ended by the rules of their pools.", ["label", "why"]
+)
 
 zombies = StuckRecords()
 zombies_reset = Counter(
@@ -287,6 +307,18 @@ script_calls = Gauge(
 event_streams = Gauge("hub_event_streams", "Open streams of events.", multiprocess_mode="livesum")
 event_streams_slow = Counter("hub_event_streams_slow_total", "Streams of events cut off because they were not read.")
 event_reads_failed = Counter("hub_event_reads_failed_total", "Times the stream of events could not be read.")
+hook_messages = Counter(
+    "hub_hook_messages_total",
+    "Messages for hooks: `queued`, `delivered`, `failed` (a try), `dropped` (too many wait), `lost` (trimmed unread).",
+    ["outcome"],
+)
+hook_messages_waiting = Gauge(
+    "hub_hook_messages_waiting", "Messages that wait for hooks, read when scraped.", multiprocess_mode="mostrecent"
+)
+hooks_paused = Gauge(
+    "hub_hooks_paused", "Hooks that the hub has paused as they take no message, read when scraped.",
+    multiprocess_mode="mostrecent",
+)  # fmt: skip
 wrong_secrets = Counter("hub_wrong_secrets_total", "Refused calls that showed an unknown secret or token.")
 refusals = Counter("hub_refusals_total", "Refused acts, also those the audit log leaves out.", ["action", "reason"])
 unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500, and work given up on an error.")

@@ -34,6 +34,7 @@ from hub.settings.knobs import (
     read_secret,
     read_text,
 )
+from hub.settings.oidc import OidcSettings
 from hub.settings.quotas import QuotaSettings
 from hub.settings.realms import read_served
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
@@ -87,10 +88,21 @@ class HubSettings(BaseSettings):
     """TCP port to listen on; 0 takes a free one."""
     allowed_hosts: Annotated[tuple[str, ...], Knob("HUB_ALLOWED_HOSTS", read_names)] = ()
     """Names callers may use for this hub, comma-separated. Unset: loopback's while no secret is set, else any."""
+    hook_hosts: Annotated[tuple[str, ...], Knob("HUB_HOOK_HOSTS", read_names)] = ()
+    """Hosts of hooks that may have private addresses, comma-separated. Too many: hooks reach services inside."""
     allowed_origins: Annotated[tuple[str, ...], Knob("HUB_ALLOWED_ORIGINS", read_origins)] = ()
     """Origins of web pages that may call, comma-separated, such as https://console.example. Unset: the hub's own."""
     workers: Annotated[int, _count("HUB_WORKERS", 1, 256)] = 1
     """Server processes. Too few leave cores idle; each further one costs about 80 MB and its own Redis connections."""
+
+    gate_host: Annotated[str, Knob("HUB_GATE_HOST", read_text)] = "127.0.0.1"
+    """Address that `hub gate` listens on. Beyond loopback every caller needs a credential, at the hub as well."""
+    gate_port: Annotated[int, _count("HUB_GATE_PORT", 0, 65_535)] = 4444
+    """TCP port of `hub gate`; 0 takes a free one."""
+    gate_connections: Annotated[int, _count("HUB_GATE_CONNECTIONS", 1, 65_536)] = 1000
+    """Callers of one credential at a gate, waiting ones too. Too low: large runs get 503; too high: one takes all."""
+    gate_idle_s: Annotated[float, _seconds("HUB_GATE_IDLE_SECONDS", 1)] = 300.0
+    """An HTTP tunnel of a gate without requests ends so soon. Too low: slow tests lose it; too high: lost ones stay."""
 
     tls_cert: Annotated[Path | None, Knob("HUB_TLS_CERT", read_path)] = None
     """A certificate in PEM with those that lead to its authority: https instead of http. Read again on SIGHUP."""
@@ -154,7 +166,7 @@ class HubSettings(BaseSettings):
     idempotency_s: Annotated[float, _seconds("HUB_IDEMPOTENCY_SECONDS", 60, YEAR_S)] = 3600.0
     """How long an Idempotency-Key of borrow or return is remembered, at least for the lease. Each costs 0.2 kB."""
     idle_timeout_s: Annotated[float, _seconds("HUB_IDLE_TIMEOUT_SECONDS")] = 0.0
-    """Unused leases end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
+    """Unused leases end after this; 0: never. Too low: pauses to think lose the slot; too high: it hardly matters."""
     revoke_grace_s: Annotated[float, _seconds("HUB_REVOKE_GRACE_SECONDS", 0, 600)] = 5.0
     """How long a slot waits for a holder whose lease ended early. Too low: it may overlap; too high: idle slots."""
     recycle_timeout_s: Annotated[float, _seconds("HUB_RECYCLE_TIMEOUT_SECONDS", 1, 86_400)] = 120.0
@@ -199,6 +211,8 @@ class HubSettings(BaseSettings):
     """Entries the audit log keeps. Too low: yesterday is gone; too high: about 300 bytes of Redis memory each."""
     history_max_entries: Annotated[int, _count("HUB_HISTORY_MAX_ENTRIES", 100, 1_000_000)] = 20_000
     """Events the history keeps. Too low: `hub why` soon forgets; too high: about 200 bytes of Redis memory each."""
+    usage_days: Annotated[int, _count("HUB_USAGE_DAYS", 1, 3650)] = 400
+    """Days for which figures of usage are kept. Too low: last month is gone; too high: Redis memory for each name."""
     dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_link)] = ""
     """Where /dashboard redirects to. Unset: to the console of this hub."""
     console: Annotated[Literal["on", "readonly", "off"], Knob("HUB_CONSOLE", one_of("on", "readonly", "off"))] = "on"
@@ -216,7 +230,7 @@ class HubSettings(BaseSettings):
     """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
 
 
-class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettings):
+class Settings(recovery.RecoverySettings, OidcSettings, QuotaSettings, JobsSettings, HubSettings):
     """All settings of a hub. The constructor reads no environment and checks no bounds; `load_settings` does both."""
 
     realm: str = ""
@@ -241,12 +255,12 @@ class Settings(recovery.RecoverySettings, QuotaSettings, JobsSettings, HubSettin
 
     @property
     def open_access(self) -> bool:
-        """Return whether no secret is set, so that every caller that can connect may do everything.
+        """Return whether no secret and no issuer is set, so that every caller that can connect may do everything.
 
         The jobs API is open only while there is no token. False also when other machines can connect and there is a
         file of tokens: then the jobs API requires a token, and calls that need a secret are refused.
         """
-        if self.runner_secret or self.node_secret or self.admin_secret:
+        if self.runner_secret or self.node_secret or self.admin_secret or self.oidc_issuer:
             return False
         return self.tokens_file is None or is_loopback(self.host)
 

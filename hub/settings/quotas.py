@@ -1,4 +1,4 @@
-"""The settings that divide the memory of Redis: the reserve, and the most that one user may hold."""
+"""The settings that divide the memory and the time of Redis: the reserve, and the most that there may be of a kind."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class QuotaSettings(BaseSettings):
     """Idempotency-Keys of a user's submits in a day. Too low: 409; too high: about 200 bytes of memory each."""
     user_reads_max: Annotated[int, _up_to("HUB_USER_READS_MAX", 10, _MANY)] = 100_000
     """Questions of a user to providers in an hour. Too low: 409 for readers; too high: 500 bytes of memory each."""
+    classes_max: Annotated[int, _up_to("HUB_CLASSES_MAX", 1, 256)] = 64
+    """Sets of attributes that slots may have. Too low: `where` misses some slots; too high: a waiter costs more."""
 
     @property
     def limits(self) -> str:

@@ -38,6 +38,7 @@ class HubClock:
         self._resign = store.script("store/resign")
         self.hub_id = secrets.token_hex(8)
         self.leads = asyncio.Event()
+        self.hooked = asyncio.Event()  # set while the store has hooks
         self.expire_override: bool | None = None
         self._switched = ("", "", "")  # the expiry switch as heard last: value, who set it, when
         self._switch_known = False
@@ -60,7 +61,7 @@ class HubClock:
         return length_s >= outage_s and time.monotonic() - ended < grace_s
 
     async def run(self) -> None:
-        """Tick until cancelled; then give up the leadership, unless Redis is away."""
+        """Tick until cancelled; then say that this hub stops, and give up the leadership, unless Redis is away."""
         self._store.ticks = True
         following = asyncio.create_task(self._store.follow_primary(), name="primary")
         try:
@@ -72,8 +73,8 @@ class HubClock:
             self._store.ticks = False
             self._store.tick_is_over(heard=False)
             await cancel_all([following])
-            if self.away_since is None and self.leads.is_set():
-                self.leads.clear()
+            self.leads.clear()
+            if self.away_since is None:
                 await self._resign(hub_id=self.hub_id)
 
     async def tick(self) -> None:
@@ -119,11 +120,12 @@ class HubClock:
 
     async def _take_answer(self, reply: list[Any], asked_at: float) -> None:
         match reply:
-            case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms, token, used, most]:
+            case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms, token, hooked, used, most]:
                 metrics.store_memory.set(used)
                 metrics.store_memory_max.set(most)
                 self._back()
                 self.leads.set() if leads else self.leads.clear()
+                self.hooked.set() if hooked else self.hooked.clear()
                 self._store.hear(generation, int(clock_ms), int(now_ms))
                 self._store.asked_at = asked_at
                 self._store.highest_token = max(self._store.highest_token, token, key=int)

@@ -17,7 +17,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from hub.errors import ForeignKey, Late, NotSent, StoreFull, StoreUnavailable
+from hub.errors import ForeignKey, NotSent, StoreFull, StoreUnavailable
 from hub.settings.knobs import mask_url
 from hub.store.formats import FORMAT
 from hub.store.primary import AnotherServer
@@ -39,8 +39,15 @@ _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH
 # The hash slot of the hub moves to another server of its cluster, or has moved (MovedError is an AskError). From inside
 # a script the same errors come as plain texts, `_NOT_HERE`.
 _MOVES = (AskError, TryAgainError)
-_FULL = "Redis has no memory left; nothing was done. `hub usage --store` says who holds it."
+_FULL = "Redis has no memory left; nothing was done. `hub memory --store` says who holds it."
 _NOT_HERE = ("non local key", "slot not served")
+
+
+class Late(NotSent):
+    """The hub stood still or knew another store, so the caller may have asked another hub since. Nothing was done."""
+
+    code = "late"
+    retry_after_s = 1.0
 
 
 class Overdue(Late):

@@ -23,20 +23,24 @@ from hub.store.keys.files import folder
 
 MODULES = (
     "numbers", "times", "ids", "keys", "lenient", "call_state", "allowances", "store", "reserve", "command",
-    "notifications", "history", "audit", "hubs",
+    "notifications", "holders", "history", "audit", "hook_labels", "hooks", "hubs",
     # capacity
-    "pools", "orders", "slot_digests", "drains", "items", "caps", "shared", "turns", "revocations", "suspects",
-    "lease_texts", "freshness", "slots", "belonging", "node_processes", "liveness", "reports", "queue_order",
-    "attempts", "tickets", "leases", "endings", "foreign_items", "supply", "matching", "fast_borrow", "waiters",
-    "handoffs", "placing", "releases", "renewals", "nodes", "serving", "spill_over", "queue", "tokens",
+    "pools", "orders", "slot_digests", "drains", "items", "caps", "wants", "classes", "free_slots", "pool_rules",
+    "shared", "turns", "alternatives", "listings", "class_listings", "lines", "line_limits", "class_counts",
+    "slot_classes", "served_caps", "revocations", "lease_limits", "suspects", "lease_texts", "freshness", "holds",
+    "kept_holds", "slots", "belonging", "node_processes", "liveness", "reports", "queue_order", "attempts", "tickets",
+    "usage", "usage_days", "leases", "endings", "foreign_items", "supply", "choosing", "matching", "fast_borrow",
+    "fits", "waiters", "handoffs", "placing", "releases", "lease_use", "renewals", "nodes", "serving_classes",
+    "serving_below", "serving", "spill_over", "queue", "newcomers", "publications", "tokens",
     # jobs
     "quotas", "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains",
     "outcomes", "recalls", "submissions", "schedules", "workers", "incarnations", "providers", "dead_workers",
     "connections",
     # doctor
-    "doctor_members", "doctor_task_members", "doctor_indexes", "doctor_slots", "doctor_slot_repair", "doctor_places",
-    "doctor_nodes", "doctor_pools", "doctor_queue", "doctor_hubs", "doctor_tasks", "doctor_workers",
-    "doctor_jobs", "doctor_providers", "doctor_schedules", "doctor",
+    "doctor_members", "doctor_line_members", "doctor_task_members", "doctor_classes", "doctor_lines", "doctor_indexes",
+    "doctor_slots", "doctor_slot_repair", "doctor_places", "doctor_nodes", "doctor_pools", "doctor_waits",
+    "doctor_queue", "doctor_hubs", "doctor_tasks", "doctor_workers", "doctor_jobs", "doctor_providers",
+    "doctor_schedules", "doctor",
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 

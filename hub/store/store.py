@@ -12,11 +12,11 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from hub.errors import Late, NotSent, StoreFault, StoreFull, StoreUnavailable
+from hub.errors import NotSent, StoreFault, StoreFull, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import is_urgent, until_ms, urgent
-from hub.store.faults import LostAgain, Overdue, refusal_of, refuse_unopened, translated, unanswered
+from hub.store.faults import Late, LostAgain, Overdue, refusal_of, refuse_unopened, translated, unanswered
 from hub.store.formats import FORMAT
 from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library

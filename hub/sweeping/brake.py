@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from hub.errors import BrakeOff, UnknownReply
+from hub.errors import HubError, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -24,6 +24,13 @@ SUSPECTS_MAX = 2_000  # nodes checked for being suspect; if there are more, the 
 RELEASE_MIN_S = 600.0  # a release ends after this long, or after three sweep intervals if that is longer
 JITTER = 0.9  # a pass may come after this share of its interval
 _log = get_logger("hub.sweeping")
+
+
+class BrakeOff(HubError):
+    """The brake of the node sweeper was to be released, and it is not engaged."""
+
+    code = "brake-off"
+    status = 409
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hub.batched import batched
+from hub.capacity.holds import Holds
 from hub.capacity.pools import Pools
 from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability.logs import get_logger
@@ -26,9 +27,11 @@ _log = get_logger("hub.sweeping")
 class Reconciler:
     """The search of the keyspace. Each pass reads a bounded part of it and corrects the hub's indexes by the lists."""
 
-    def __init__(self, store: Store, settings: Settings, pools: Pools) -> None:
+    def __init__(self, store: Store, settings: Settings, pools: Pools, holds: Holds) -> None:
         self._store = store
         self._pools = pools
+        self._holds = holds
+        self._causes: Mapping[str, Mapping[str, int]] | None = None  # why slots are held back, as of this pass
         self._ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._drop_missing = store.script("sweeping/drop_missing")
         self._adopt_sessions = store.script("sweeping/adopt_sessions")
@@ -60,6 +63,7 @@ class Reconciler:
         names = await self._next_keys()
         keys = self._store.keys
         changed = 0
+        self._causes = None
         touched: dict[str, set[str]] = {}
         for place, prefix in (("free", keys.available("")), ("lent", keys.inuse(""))):
             for name in names:
@@ -106,7 +110,12 @@ class Reconciler:
         except ForeignKey as error:
             _log.warning("key has the wrong type", pool=label, why=str(error))
             return 0
-        if pool.maintenance or pool.published <= pool.free + pool.lent:
+        unlisted = pool.published - pool.free - pool.lent
+        if pool.maintenance or unlisted <= 0:
+            return 0
+        if self._causes is None:
+            self._causes = await self._holds.causes()
+        if sum(self._causes.get(label, {}).values()) == unlisted:  # held back, all of them
             return 0
         known = await self._store.read("SMEMBERS", self._store.keys.pool_slots(label))
         dropped = 0

@@ -22,14 +22,22 @@ NOT_LENDING, STATES = get_args(NotLending), get_args(State)
 BEATS_PER_TIMEOUT = 6  # a node may lose five heartbeats in a row before it is stale
 
 
+UNSAID = "="  # what a heartbeat has for the attributes of a slot of which it says nothing
+
+
 class Beat(NamedTuple):
     """A heartbeat of a node. `version`: of the last orders that it has read; `recycled`: the slots it has replaced,
-    each with the number of the end for which it is fresh, or ''."""
+    each with the number of the end for which it is fresh, or ''; `held`: all slots that it holds, each with the reason,
+    None where it says nothing of that; `number`: of this call; `described`: slot -> its attributes and what is warm in
+    it, as in `PublishedSlot`, `UNSAID` for what stays."""
 
     node_id: str
     version: int = 0
     recycled: Mapping[str, str] = {}
     incarnation: str = ""
+    held: Mapping[str, str] | None = None
+    number: str = ""
+    described: Mapping[str, tuple[str, str]] = {}
 
 
 class NodeCaller(NamedTuple):
@@ -57,22 +65,25 @@ class DrainCall(NamedTuple):
 
 
 class LentFor(NamedTuple):
-    """The label and the run that the lease of a slot was asked for with; '' where they are not known."""
+    """The label and the run that the lease of a slot was asked for with, and its holder as `LeaseHolder.text`; ''
+    where they are not known."""
 
     label: str = ""
     run: str = ""
+    holder: str = ""
 
     @classmethod
     def read(cls, reply: Sequence[str]) -> dict[str, LentFor]:
-        """Return slot -> label and run, from a reply that lists slot, label and run of each lent slot in turn."""
-        return {slot: cls(label, run) for slot, label, run in zip(*[iter(reply)] * 3, strict=True)}
+        """Return slot -> label, run and holder, from a reply that lists these four of each lent slot in turn."""
+        return {slot: cls(*asked) for slot, *asked in zip(*[iter(reply)] * 4, strict=True)}
 
 
 class Orders(NamedTuple):
     """The answer to a heartbeat. `lent` maps each lent slot to its token, None when nothing changed since the version
     that the node named; `lent_for` adds label and run of these leases. `offers` is a digest of the slots that the hub
     has of the node, `superseded` says that another process is the node now. `ends` maps the slots that are held back
-    until they are fresh to the number of the end after which they were not."""
+    until they are fresh to the number of the end after which they were not, `held` those that an operator holds to
+    `number|reason` of that call. `notes` maps slots whose attributes do not count to the reason."""
 
     known: bool
     drain: bool = False
@@ -84,12 +95,15 @@ class Orders(NamedTuple):
     drain_call: DrainCall | None = None
     lent_for: Mapping[str, LentFor] = {}
     ends: Mapping[str, str] = {}
+    held: Mapping[str, str] = {}
+    notes: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
 class Registration:
     """The data that a node sends when it registers. `apps`: what it offers, mostly labels of pools. `incarnation`: its
-    process. `term`: what the hub gave that process when it registered first; '' the first time.
+    process. `term`: what the hub gave that process when it registered first; '' the first time. `host`: where it runs.
+    `first`: that process has not registered before.
     """
 
     node_id: str
@@ -99,6 +113,8 @@ class Registration:
     base_url: str = ""
     incarnation: str = ""
     term: str = ""
+    host: str = ""
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,6 +148,7 @@ class Node:
     lent: int
     deadline_left_ms: int | None
     cordon: str = ""  # the reason of its cordon; '' when it is not cordoned
+    held: int = 0  # slots that are held as unwell, by the node or an operator
     kept: bool = False  # silent for longer than the timeout, and kept only because the sweep may not expire nodes
 
     @property
@@ -221,11 +238,12 @@ def check_incarnation(raw: object) -> str:
     raise InvalidValue(rule, member="incarnation")
 
 
-def check_reason(raw: object) -> str:
-    """Return the reason of a cordon without blanks around it; raises `InvalidValue` unless it is one printable line."""
+def check_reason(raw: object, member: str = "reason") -> str:
+    """Return the reason of a cordon or a hold without blanks around it; raises `InvalidValue`, which names `member`,
+    unless it is one printable line."""
     reason = raw.strip() if isinstance(raw, str) else ""
     if not 1 <= len(reason) <= REASON_MAX or not reason.isprintable():
-        raise InvalidValue(f"reason must be 1 to {REASON_MAX} printable characters on one line", member="reason")
+        raise InvalidValue(f"reason must be 1 to {REASON_MAX} printable characters on one line", member=member)
     return reason
 
 

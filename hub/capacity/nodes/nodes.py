@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from hub.batched import batched
+from hub.capacity.nodes import refusals
 from hub.capacity.nodes.beats import Beats
 from hub.capacity.nodes.draining import Draining
 from hub.capacity.nodes.models import (
@@ -64,10 +65,10 @@ _LIVENESS: dict[str, Liveness] = {"alive": "alive", "ahead": "alive", "fresh": "
 class Nodes:
     """The nodes of a store. Every change is one script; a node with many slots takes several."""
 
-    def __init__(self, store: Store, token_s: float) -> None:
+    def __init__(self, store: Store, token_s: float, classes_max: int) -> None:
         self._store = store
         self._token_ms = int(token_s * 1000)
-        self.beats = Beats(store, lambda: self.timeout_ms)
+        self.beats = Beats(store, lambda: self.timeout_ms, classes_max)
         self._ask_upgrade = store.script("nodes/ask_upgrade")
         self._register = store.script("nodes/register")
         self._leave = store.script("nodes/leave")
@@ -112,7 +113,9 @@ class Nodes:
         """Register a node, or update its registration; `drained` is the last drain or undrain the node was told of.
 
         The audit entry `audit_new` or `audit_old` is written, by whether the node is new. Raises `NodeIdCollides` when
-        another node's id becomes the same part of a key, and `Superseded` when a newer process is the node.
+        another node's id becomes the same part of a key, `Superseded` when a newer process is the node,
+        `NodeIdInUse` when a process on another host is the node and is heard, and `Settling` for a process that
+        registers for the first time while those before it may still report what the store has lost.
         """
         part = key_part(node.node_id)
         while True:
@@ -120,7 +123,7 @@ class Nodes:
                 id=node.node_id, part=part, apps=",".join(node.apps), capacity=max(0, node.capacity),
                 labels=orjson.dumps(node.labels).decode(), base_url=node.base_url, timeout_ms=self.timeout_ms,
                 audit_new=audit_new, audit_old=audit_old, audit_max=audit_max, incarnation=node.incarnation,
-                said_term=node.term, token_ms=self._token_ms, rest=pool_labels,
+                said_term=node.term, first=int(node.first), host=node.host, token_ms=self._token_ms, rest=pool_labels,
             )  # fmt: skip
             match reply:
                 case ["registered" | "updated" as word, version, term, before, kept, lent, asked]:
@@ -129,6 +132,8 @@ class Nodes:
                         _log.warning("node process replaced", node=node.node_id, by=node.incarnation, before=before)
                     tokens = dict(zip(lent[::2], lent[1::2], strict=True))
                     return Registered(word == "registered", int(version), term, tokens, LentFor.read(asked))
+                case ["in use", host, ago_ms]:
+                    raise refusals.in_use(node.node_id, host, ago_ms, self.timeout_ms)
                 case ["superseded"]:
                     raise _superseded(node.node_id)
                 case ["collides", other]:
@@ -136,6 +141,8 @@ class Nodes:
                         f"node id {node.node_id!r} is stored under the same key as the registered {other!r}; "
                         "use letters, digits, hyphens, underscores and dots"
                     )
+                case ["settling", ms]:
+                    raise refusals.settling(node.node_id, ms)
                 case ["leaving"]:
                     await self.prune(part)
                 case _:
@@ -364,7 +371,7 @@ class Nodes:
         return targets
 
     def _node(self, node_id: str, row: list[Any]) -> Node:
-        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms, kept, cordon = row
+        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms, kept, cordon, held = row
         since = None if since_ms < 0 else int(since_ms)
         state: Liveness = _LIVENESS[word]
         if kept:
@@ -375,5 +382,5 @@ class Nodes:
         deadline_left = None if left_ms < 0 else int(left_ms)
         return Node(
             node_id, state, bool(draining) and not cordon, seen, since, capacity, shown, labels, base_url, slots, lent,
-            deadline_left, cordon, bool(kept),
+            deadline_left, cordon, held, bool(kept),
         )  # fmt: skip

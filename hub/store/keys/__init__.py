@@ -15,18 +15,23 @@ from hub.store.keys.capacity import OfLeases, OfNodes, OfTheQueue
 from hub.store.keys.files import folder
 from hub.store.keys.jobs import OfJobs, OfProviders, OfSockets
 from hub.store.keys.key import Each, Key, Section
+from hub.store.keys.matching import OfMatching
 from hub.store.keys.public import Public
-from hub.store.keys.store import OfRecovery, OfTheStore, OfTokens
+from hub.store.keys.store import OfHooks, OfRecovery, OfTheStore, OfTokens
 
 SECTIONS: tuple[type[Section], ...] = (
-    *(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfJobs, OfProviders, OfSockets, OfTokens, OfRecovery),
+    *(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfJobs, OfProviders, OfSockets, OfTokens),
+    *(OfHooks, OfRecovery),
 )
 TABLE = {name: key for section in SECTIONS for name, key in vars(section).items() if isinstance(key, Key)}
 _LONGEST_FIRST = sorted(TABLE.items(), key=lambda each: -len(each[1].head))
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
-class Keys(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfJobs, OfProviders, OfSockets, OfTokens, OfRecovery):
+class Keys(
+    Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfJobs, OfProviders, OfSockets, OfTokens, OfHooks,
+    OfRecovery,
+):  # fmt: skip
     """The key names under one prefix: `keys.nodes` is a name, `keys.session("s1")` returns the name for an id."""
 
     def __init__(self, prefix: str = "", database: int = 0) -> None:

@@ -16,8 +16,10 @@ class OfNodes(Section):
     beats = One("hub:beats", "zset", "raw node id -> last heartbeat, on the hub clock", "a member with its node")
     # Fields that a heartbeat must tell: version, drain, cordon (its reason), republish, recycle:<slot>, end:<slot>
     # (number of the end for which the slot is to be made fresh), offers (digest of the slots), drain_number (of the
-    # last drain call). Others: incarnation and its term; suspect; reported: generation of the store in which it
-    # reported last; kept: hub clock at which a sweep that may not expire kept it alive.
+    # last drain call). Others: incarnation and its term and host; suspect; reported: generation of the store in which
+    # it reported last; kept: hub clock at which a sweep that may not expire kept it alive; held_told:
+    # incarnation|number of the last call that named all slots which the node holds; returned: generation of the store
+    # that had lost the node when a process of it registered again.
     orders = Each(
         "hub:duty:{node}", "hash",
         "orders for the node: version, drain, why it is cordoned, republish, slots to recycle; its incarnation",
@@ -34,6 +36,12 @@ class OfNodes(Section):
         "a member until those have ended, with its drain or its node",
     )  # fmt: skip
     node_slots = Each("hub:node_slots:{node}", "set", "slots of the node", "a member with its slot")
+    # Fields: node:<slot>: 1 while the node holds the slot; operator:<slot>: number|reason of an operator's hold. They
+    # are not among the orders, for each heartbeat reads those and would cost more for every field.
+    node_holds = Each(
+        "hub:node_holds:{node}", "hash", "slots of the node that it or an operator holds; of an operator also why",
+        "a field with its hold",
+    )  # fmt: skip
     incarnations = Each(
         "hub:incarnations:{node}", "list",
         "incarnations of processes that were this node before, newest first, 32 at most",
@@ -67,16 +75,27 @@ class OfLeases(Section):
     owner = "hub/capacity/"
 
     # Fields: item, pool, node, part (key part of the node), place (free, lent, held), policy, idle_ms; of the lease:
-    # label, run, granted_ms, visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it), unseen (the hub that
+    # label, run, granted_ms, visible_ms, watch_idle (idle time), idle_visible_ms (until when its footprint lasts),
+    # those of lua/lease_limits.lua, seen_ms (when its waiter's hub heard of it), unseen (the hub that
     # has yet to hear of it), before (run of the lease before, after a hand-off); adopted_ms: hub clock at which the
     # item of another program was taken in; told: incarnation|number of the call that published it last; reported:
     # generation of the store in which its node reported it; unreported: a hub brought it back and its node has not
     # named it yet; claimed: key part of the node that its id names, which gets it after the lease; owed: number of
-    # the end for which its node is to make it fresh; made: the last one for which it has. Deleted when the slot is
-    # withdrawn, pruned, or found to be in no list.
+    # the end for which its node is to make it fresh; made: the last one for which it has; unwell: why its node holds
+    # it, hold_told: incarnation|number of the last call about that; barred: why an operator holds it, barred_number:
+    # number of the last call about that. Deleted when the slot is withdrawn, pruned, or found to be in no list.
+    # label, run, granted_ms, began (ms, Redis time; after a wait, | and how many ms it lasted), visible_ms,
+    # watch_idle, seen_ms (when its waiter's hub heard of it), unseen (the hub that has yet to hear of it), before (run
+    # of the lease before, after a hand-off); adopted_ms: hub clock at which the item of another program was taken in;
+    # told: incarnation|number of the call that published it last; reported: generation of the store in which its node
+    # reported it; unreported: a hub brought it back and its node has not named it yet; claimed: key part of the node
+    # that its id names, which gets it after the lease; owed: number of the end for which its node is to make it fresh;
+    # made: the last one for which it has; unwell: why its node holds it, hold_told: incarnation|number of the last
+    # call about that; barred: why an operator holds it, barred_number: number of the last call about that. Deleted
+    # when the slot is withdrawn, pruned, or found to be in no list.
     slot = Each(
         "hub:slot:{slot}", "hash",
-        "item, pool, node, place (`free`, `lent`, `held`), and of the lease: label, run, times",
+        "item, pool, node, place (`free`, `lent`, `held`), and of the lease: label, run, holder, user, team, times",
         "with the slot",
     )  # fmt: skip
     pools = One("hub:pools", "zset", "labels that have slots", "a member with the last slot of its pool")
@@ -95,6 +114,20 @@ class OfLeases(Section):
     in_flight = Each(
         "hub:asked:{label}", "zset",
         "slot -> when it was lent: the leases in flight that were asked for under this label",
+        "a member with its lease",
+    )  # fmt: skip
+    served = Each(
+        "hub:served:{label}", "set", "slots that this pool and those below it have lent, where a cap counts them",
+        "a member with its lease, or with the cap",
+    )  # fmt: skip
+    # Pattern -> JSON: hold, idle, ttl, warn (ms), by (who set it), at. hub:store has the number of the last change.
+    rules = One(
+        "hub:rules", "hash", "pattern of pools -> rule: longest hold, idle time, length, warning; who set it, and when",
+        "a field until an operator removes it",
+    )  # fmt: skip
+    lease_limits = One(
+        "hub:lease_limits", "zset",
+        "slot -> when its holder is to be told of an end by a rule, or when it ends, on the hub clock",
         "a member with its lease",
     )  # fmt: skip
     run = Each("hub:run:{run}", "zset", "slot -> when it was lent: the leases of a run", "a member with its lease")
@@ -129,12 +162,37 @@ class OfLeases(Section):
         "number of the end for which a slot was not made fresh when it was dropped; empty if it was",
         "until its node publishes it again, one day at most", seconds=86400,
     )  # fmt: skip
+    unwell = One(
+        "hub:unwell", "zset", "slot that its node or an operator holds -> since when, on the hub clock",
+        "a member with its holds",
+    )  # fmt: skip
+    # Fields as in the record of a slot: unwell, hold_told, barred, barred_number; part: of the node that had it.
+    kept_holds = Each(
+        "hub:holds:{slot}", "hash", "the holds of a slot that has no record, as its node may publish it again",
+        "until that, one day at most", seconds=86400,
+    )  # fmt: skip
     # Raw id of the node that offered the slot -> slot|hub clock|raw id of the node to which the slot belongs.
     conflicts = One(
         "hub:conflicts", "hash",
         "node -> the last slot of another node that it offered, when, and the other node; 100 nodes at most",
         "one hour after the last conflict", seconds=3600,
     )  # fmt: skip
+    # Entries: when the lease began (as in the record of its slot), when it ended, when it was active last or nothing,
+    # in ms of Redis time; slot, node, label, team and user; the character 31 stands between them.
+    usage_ended = One(
+        "hub:usage_ended", "list", "leases that ended, whose figures are still to be added to those of the days",
+        "an entry until a hub adds it, within a second",
+    )  # fmt: skip
+    # Values: leases, ms held, ms waited, ms idle, refusals, with spaces between them.
+    usage_day = Each(
+        "hub:usage:{day_and_kind}", "hash",
+        "figures of a day (days since 1970) and a kind (`user`, `team`, `label`, `slot`, `node`): a name -> leases, "
+        "ms held, ms waited, ms idle, refusals",
+        "`HUB_USAGE_DAYS` days",
+    )  # fmt: skip
+    usage_told = Each(
+        "hub:usage_told:{hub}", "string", "number of the last refusals that a hub has told", "600 s", seconds=600
+    )
     revoked_notice = Each("hub:revoked_bell:{slot}", "channel", "the lease of this slot has ended early", "")
     orders_notice = Each("hub:orders_bell:{node}", "channel", "the orders of this node have changed", "")
 
@@ -147,7 +205,7 @@ class OfTheQueue(Section):
     # (1 with an idempotency key); handed: 1 once a lease was granted to it. Deleted when the ticket leaves the queue;
     # with an idempotency key 60 s after its lease was granted.
     ticket = Each(
-        "hub:ticket:{ticket}", "hash", "a borrow that waits: label, run, hub, priority, deadlines",
+        "hub:ticket:{ticket}", "hash", "a borrow that waits: label, run, holder, hub, priority, deadlines",
         "until the ticket leaves the queue; with an idempotency key 60 s longer",
     )  # fmt: skip
     queue = Each(

@@ -13,12 +13,15 @@ class OfTheStore(Section):
     # leader, leader_until_ms; expire, expire_by, expire_at (the run-time switch); turn (counter of turns), line_ms
     # (last arrival in a queue) and line_clock_ms (the hub clock then), options (of matching), timeout_ms (of nodes),
     # grace_ms (after a lease that ended early), revoked_ms (until when a last holder may believe in such a lease),
-    # history_max (most events), limits (of memory), noted:<event> (id of the last such event of a hub), shared
+    # rules (number of the last change of pool rules), history_max (most events), limits (of memory), noted:<event> (id
+    # of the last such event of a hub), shared
     # (settings on which the hubs agree), given:<hub> (settings that this hub was given), set:<setting> (what an
     # operator set over them), tokens_changed (when a token was last revoked, or the first was made), counted_us (until
     # when ended tasks are counted for the metrics). Of a move to another server: moving (its id), moving_by (the
     # attempt that copies), moving_to, moving_generation and moving_format (what stood in these fields), moved (URL of
     # the server that has the store now).
+    # Of hooks: hooks (1 while there is one), hooks_seen (events read for them), hooks_second and hooks_sent (messages
+    # given out in that second).
     store = One(
         "hub:store",
         "hash",
@@ -66,16 +69,52 @@ class OfTheStore(Section):
     )  # fmt: skip
 
 
+class OfHooks(Section):
+    title = "Hooks"
+    owner = "hub/hooks/"
+
+    hooks = One("hub:hooks", "zset", "hook -> when it was added", "a member until its hook is removed")
+    # Fields: url, on, wants (on, as lua/hooks.lua reads it), label, user, format, secret (it signs), by, at, paused
+    # (why it is), delivered, failed, dropped (numbers of messages), last, last_at (what came of the last try, and
+    # when), turn, turn_ms (who delivers at this moment, and until when on the hub clock).
+    hook = Each(
+        "hub:hook:{hook}", "hash", "address, types of events, filters, signing secret, counts", "until it is removed"
+    )
+    # Fields of a message: type, id (of the event), object (messages of one object are delivered in order), then the
+    # fields of the event.
+    hook_queue = Each(
+        "hub:hook_queue:{hook}", "stream", "messages that wait for a hook", "5,000; a message until it is delivered"
+    )
+    hook_tries = Each(
+        "hub:hook_tries:{hook}", "hash", "message -> tries so far, when it is tried next, and when it was first",
+        "a field until its message is delivered or the hook resumed",
+    )  # fmt: skip
+    hooks_due = One(
+        "hub:hooks_due", "zset", "hook with messages -> when it is tried next, on the hub clock",
+        "a member until nothing waits for its hook",
+    )  # fmt: skip
+    hooks_paused = One(
+        "hub:hooks_paused",
+        "hash",
+        "hook that the hub has paused -> why",
+        "a field until its hook is resumed or removed",
+    )
+
+
 class OfTokens(Section):
     title = "Tokens"
     owner = "hub/tokens/"
 
     tokens = One("hub:tokens", "zset", "token id -> when it was made", "a member until its token is revoked")
     # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (key part of a node's
-    # id), joined (where a node made it; "once": deleted when the node leaves), by (id of the token to join with).
+    # id), joined (where a node made it; "once": deleted when the node leaves), by (id of the token to join with), terms
+    # (JSON: labels, team, maxPriority, livesSeconds).
     # Deleted with its member in `tokens`.
     token = Each(
-        "hub:token:{token}", "hash", "SHA-256 of the secret, name, user, scopes, kind, rooms, node", "until revoked"
+        "hub:token:{token}",
+        "hash",
+        "SHA-256 of the secret, name, user, scopes, kind, rooms, node, terms of borrowing",
+        "until revoked",
     )
     node_tokens = Each("hub:node_tokens:{node}", "set", "ids of the tokens of a node", "a member with its token")
     joined = One(
@@ -95,7 +134,7 @@ class OfTokens(Section):
     # Login of the console -> JSON: digest of its key, the credential behind it, its role, when and from where it was
     # made. A field is deleted when its login ends; a login that is over, when another one is made.
     logins = One(
-        "hub:logins", "hash", "login of the console -> SHA-256 of its key, the credential behind it, its role",
+        "hub:logins", "hash", "login of the console -> SHA-256 of its key, its credential or claims, its role",
         "a field until its login ends",
     )  # fmt: skip
     logins_seen = One("hub:logins_seen", "zset", "login -> when it was used last", "a member with its login")
