@@ -14,9 +14,22 @@ from starlette.exceptions import HTTPException
 
 from hub import __version__
 from hub.api.callers.logins import LoginGate
-from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
+from hub.api.capacity import (
+    autoscaling,
+    caps,
+    holding,
+    joining,
+    leases,
+    nodes,
+    pool_rules,
+    pools,
+    queue,
+    sessions,
+    using,
+    watch,
+)  # fmt: skip
 from hub.api.console import jobs as console_jobs
-from hub.api.console import logins, lookups, overview, pages, stuck_records
+from hub.api.console import logins, lookups, oidc, overview, pages, stuck_records, trend
 from hub.api.contract.document import document
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
@@ -26,13 +39,25 @@ from hub.api.handling.context import Serving
 from hub.api.handling.problems import on_http_error, on_hub_error
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
-from hub.api.operators import admin, documentation, events, health, shared_settings, tokens, usage, worker_env
+from hub.api.operators import (
+    admin,
+    documentation,
+    events,
+    health,
+    hooks,
+    memory,
+    shared_settings,
+    tokens,
+    usage,
+    worker_env,
+)  # fmt: skip
 from hub.api.pipeline import RequestPipeline
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
 from hub.core import Hub
 from hub.errors import HubError, StartRefused, StoreUnavailable
 from hub.history.reading import History
+from hub.hooks.delivery import HookDelivery
 from hub.internal.registry import load_internal_jobs, offer
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
@@ -56,12 +81,17 @@ from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 from hub.tokens.secrets import Secrets
 
-_CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
-_OPERATORS = (admin, caps, shared_settings, tokens, events, health, views, usage, worker_env, documentation)
+_CAPACITY = (joining, watch, using, holding, nodes, leases, sessions, queue, autoscaling, pools)
+_OPERATORS = (
+    admin, caps, pool_rules, shared_settings, tokens, hooks, events, health, views, memory, usage, worker_env,
+    documentation,
+)  # fmt: skip
 _JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
 _CONSOLE = (
     overview,
+    trend,
     logins,
+    oidc,
     lookups,
     stuck_records,
     console_jobs,
@@ -137,7 +167,7 @@ def _furnish(app: FastAPI, settings: Settings) -> None:
     app.openapi = lambda: document(routes())  # type: ignore[method-assign]
     app.state.breaker = health.StoreBreaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = health.Readiness()
-    app.state.overview = overview.OverviewCache(app.state)
+    app.state.overview, app.state.trend = overview.OverviewCache(app.state), trend.Trend()
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
@@ -191,7 +221,7 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     keep_history = partial(History(hub.store).keep, settings.history_max_entries)
     await keep_history()
     hub.store.when_replaced(keep_history)
-    audit = Reconciler(hub.store, settings, hub.pools)
+    audit = Reconciler(hub.store, settings, hub.pools, hub.holds)
     node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit, hub.audit)
     lease_sweeper = LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit)
     worker_sweeper = WorkerSweeperService(hub.store, settings, hub.workers)
@@ -216,6 +246,8 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     return [
         hub.clock.run,
         hub.presence.run,
+        hub.usage.run,
+        HookDelivery(hub.store, hub.clock, settings.hook_hosts).run,
         _loop("node", settings.node_sweep_interval_s, hub, noted(hub.store, "node", node_sweeper.sweep)),
         _loop("lease", settings.borrow_ttl_sweep_s, hub, noted(hub.store, "lease", lease_sweeper.sweep)),
         _loop("worker", settings.worker_sweep_interval_s, hub, noted(hub.store, "worker", worker_sweeper.sweep)),
@@ -253,8 +285,10 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
         )
         for service in services
     ]  # fmt: skip
-    telling = partial(overviews.keep_telling, serving)
-    return [hub.queue.listen, hub.queue.go_round, request_counts.keep_flushing, telling, *cleaning]
+    telling, sampling = partial(overviews.keep_telling, serving), partial(app.state.trend.keep_sampling, hub)
+    shown = [sampling] if hub.settings.console != "off" else []
+    rounds = [hub.queue.listen, hub.queue.go_round, hub.rules.go_round]
+    return [*rounds, request_counts.keep_flushing, telling, *shown, *cleaning]
 
 
 def _loop(

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hub.api.paths import read_id
+from hub.api.paths import PREFIX, read_id, without_prefix
 from hub.api.shapes.answer import answered
 from hub.api.shapes.parameters import Parameter
 from hub.errors import (
@@ -37,10 +37,9 @@ NO_SLOT: Final = (
     NoCapacity, Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull, Settling, NotReplicated,
 )  # fmt: skip
 EXTRA: Final = "operation"
-ALIAS: Final = "/api/v1"  # every path of the hub may also be called with this prefix
 SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
 Role = Literal["viewer", "operator", "admin"]
-Bound = Literal["control", "schema", "schedule", "submit", "reports", "report", "result"]
+Bound = Literal["control", "leases", "schema", "schedule", "submit", "reports", "report", "result"]
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -107,16 +106,19 @@ class Operation:
     refusals: tuple[type[HubError], ...] = ()
     scopes: tuple[str, ...] = ()  # a user's token must have one of these scopes
     joins: bool = False  # callers show a token for joining
+    borrows: bool = False  # users whose tokens may borrow call too, beside `who`
     superuser: bool = False  # only superusers may call
     anonymous: bool = False  # strangers may read where HUB_ANONYMOUS_READS is on
     denied: Callable[[Request, HubError], Awaitable[None]] | None = None  # told of refusals before the endpoint
     room_first: bool = False  # the name of the room is checked before the caller
+    below_v2: str = ""  # the path below `/v2`, where it is another one than the path itself
     about: Subject | None = None  # with None the path parameters decide
     bound: Bound = "control"  # the size of the body; `hub.api.handling.bounds` has it in bytes
     endless: bool = False  # the answer is a stream: it has no end and no time limit
     shared: bool = False  # pages with the same credential and role may be given the same answer
     least: Role | None = None  # the role of a login; None: viewer to read, operator to change
     entry: bool = False  # logs in or out, which every login may do without a reason
+    routine: bool = False  # pages repeat it by themselves: it needs no reason, and the audit log does not list it
     page: bool = False  # only pages of the console call it
     linked: bool = False  # links of foreign pages may lead here
 
@@ -242,6 +244,14 @@ class Found(NamedTuple):
     is_taken: bool
 
 
+class Asked(NamedTuple):
+    """A request as the table has it: the row, the path, and whether its prefix asks for neutral names."""
+
+    found: Found
+    path: str
+    neutral: bool
+
+
 class _Named(NamedTuple):
     """A row whose path has parameters. `only` is the name of the parameter when there is just one and it ends the path;
     else empty."""
@@ -268,18 +278,34 @@ class Table:
         self._plain: dict[str, dict[str, Found]] = {}
         self._named: dict[str, dict[str, list[_Named]]] = {}
         self._lengths: dict[str, list[int]] = {}
+        self._below_v2: dict[str, str] = {}
         self.rows = [Row(route) for route in routes if isinstance(route, APIRoute)]
         for row in self.rows:
             self._add(row)
 
     def _add(self, row: Row) -> None:
         start, brace, rest = row.path.partition("{")
+        if row.facts.below_v2:
+            self._below_v2[row.facts.below_v2.partition("{")[0]] = start
         if not brace:
             self._plain.setdefault(row.path, {})[row.method] = Found(row, {}, True)
             return
         starts = self._named.setdefault(row.method, {})
         starts.setdefault(start, []).append(_Named(row, rest[:-1] if rest[:-1].isidentifier() else ""))
         self._lengths[row.method] = sorted({len(each) for each in starts}, reverse=True)
+
+    def look_up(self, method: str, path: str) -> Asked:
+        """Return the row of a request and its path without a prefix. Below `/v2` the path may be shorter: it needs no
+        word of sessions, and no prefix of the jobs API."""
+        path, neutral = without_prefix(path)
+        found = self.find(method, path)
+        if neutral and found.row is None:
+            start, slash, last = path.rpartition("/")
+            names = (self._below_v2.get(path), self._below_v2.get(start + slash, "") + last, PREFIX + path)
+            for other in filter(None, names):
+                if (there := self.find(method, other)).row is not None:
+                    return Asked(there, other, True)
+        return Asked(found, path, neutral)
 
     def find(self, method: str, path: str) -> Found:
         """Return the row of a request and the parameters in its path; the row is None for an unknown path."""

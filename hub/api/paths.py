@@ -11,6 +11,8 @@ from starlette.types import Scope
 _V1 = "/v1"
 PREFIX = f"{_V1}/joblib"  # before every path of the jobs API
 PROBLEMS = f"{_V1}/problems"  # before the names of the jobs API's kinds of refusal
+ALIAS = "/api/v1"  # every path of the hub may also be called with this prefix
+V2 = "/v2"  # before the path of a call in neutral names
 REALMS = "/realms/"  # before the path of a call that names its realm
 AGE_MS = "x-hub-age-ms"  # a header of an answer from a cache: its age in milliseconds
 SOCKETS = "/socket.io/"
@@ -23,6 +25,13 @@ _ESCAPED = re.compile(b"%2[fF]")
 def is_ours(path: str) -> bool:
     """Return whether a path belongs to the jobs API, also where the jobs API has no such route."""
     return path.startswith(PREFIX) and path[len(PREFIX) :][:1] in ("", "/")
+
+
+def without_prefix(path: str) -> tuple[str, bool]:
+    """Return a path without the prefix that callers may write before it, and whether that asks for neutral names."""
+    if path.startswith(f"{ALIAS}/") and not is_ours(path[len(ALIAS) :]):
+        return path[len(ALIAS) :], False
+    return (path[len(V2) :], True) if path.startswith(f"{V2}/") else (path, False)
 
 
 def keep_escaped(scope: Scope) -> None:

@@ -29,9 +29,9 @@ from hub.api.handling.light_request import LightRequest
 from hub.api.handling.long_polls import TIME
 from hub.api.handling.problems import answer, as_hub_error, note_failure, refuse
 from hub.api.handling.shared_lists import SharedLists
-from hub.api.operations import ALIAS, SAFE, Found, Table
-from hub.api.paths import SOCKETS, is_ours, keep_escaped, read_id
-from hub.api.shapes.neutral import CONTENT_TYPE, NEUTRAL
+from hub.api.operations import SAFE, Found, Table
+from hub.api.paths import SOCKETS, V2, keep_escaped, read_id
+from hub.api.shapes.neutral import BEFORE, CONTENT_TYPE, MEMBERS, NEUTRAL
 from hub.api.shapes.reading import preferred_wait
 from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
 from hub.observability.logs import get_logger
@@ -76,12 +76,12 @@ class RequestPipeline:
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a request through all steps, and count it."""
         started = time.perf_counter()
-        if scope["path"].startswith(ALIAS + "/") and not is_ours(scope["path"][len(ALIAS) :]):
-            scope["path"] = scope["path"][len(ALIAS) :]
         kind = Exchange
         if scope["method"] == "HEAD":
             scope, kind = {**scope, "method": "GET"}, HeadExchange
-        found = self._table.find(scope["method"], scope["path"])
+        found, scope["path"], is_v2 = self._table.look_up(scope["method"], scope["path"])
+        if is_v2:
+            scope[BEFORE] = V2.encode()
         row = found.row
         exchange = kind(receive, send, self._bounds.of(found, scope["path"]))
         work: AbstractContextManager[None] = nullcontext()
@@ -90,7 +90,7 @@ class RequestPipeline:
             with nullcontext() if is_endless else self._deadlines.begin() as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope, row) if self._gate else first_of(scope["headers"])
-                if CONTENT_TYPE in headers.get(b"accept", b""):
+                if is_v2 or CONTENT_TYPE in headers.get(b"accept", b""):
                     scope[NEUTRAL] = neutral_names(row)
                 exchange.check_length(headers.get(b"content-length", b""))
                 if (serving := getattr(self.app.state, "serving", None)) is not None:
@@ -147,7 +147,7 @@ class RequestPipeline:
         if not live.followed:  # then the hub would not notice that a kept list is out of date
             await self._answer(scope, headers, exchange, found)
             return
-        asked = (headers.get(b"accept"), headers.get(b"accept-encoding"), credential, login.role)
+        asked = (NEUTRAL in scope, headers.get(b"accept"), headers.get(b"accept-encoding"), credential, login.role)
         key, position = (scope["path"], scope["query_string"], *asked), live.position
         if (messages := await self._shared_lists.find(key, position)) is not None:
             scope[request_counts.ROUTE] = scope["path"]
@@ -173,7 +173,7 @@ class RequestPipeline:
             await self.app(scope, exchange.receive, exchange.send)
             return
         scope["app"], scope["endpoint"], scope["path_params"] = self.app, row.endpoint, found.parts
-        scope[request_counts.ROUTE] = row.path
+        scope[request_counts.ROUTE], scope[MEMBERS] = row.path, neutral_names(row)
         request = LightRequest(scope, exchange.receive, exchange.send, headers)
         try:
             await admit(request, row)

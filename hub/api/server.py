@@ -11,6 +11,7 @@ import signal
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
@@ -43,6 +44,7 @@ from hub.settings.served import read_known, serves
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
 from hub.tokens.file import read_tokens
+from hub.tokens.oidc import oidc_users
 
 LINGER_S = 1.0  # between refusing borrows and closing the port: load balancers ask /health/ready about that often
 GRACEFUL_S = 10  # for requests that are under way when the port is closed
@@ -117,6 +119,7 @@ def run(settings: Settings) -> int:
         raise StartRefused(str(error)) from None
     if settings.tokens_file:
         read_tokens(settings.tokens_file)  # a bad file is reported once, and not by each of several processes
+    oidc_users(settings, time.time)
     if settings.tls_cert:
         Certificates(settings)
     load_internal_jobs(settings)
@@ -163,7 +166,7 @@ def _serve(settings: Settings) -> int:
     if settings.workers > 1:
         return _run_many(settings)
     app = _application(settings)
-    server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
+    server = uvicorn.Server(uvicorn.Config(app, **server_options(settings)))
     server.run()
     return 0 if server.started else 1
 
@@ -194,7 +197,9 @@ def _run_many(settings: Settings) -> int:
     folder = tempfile.mkdtemp(prefix="capacity-hub-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     os.environ["HUB_WORKERS"] = str(settings.workers)
-    config = uvicorn.Config("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings))
+    config = uvicorn.Config(
+        "hub.api.server:worker_app", factory=True, workers=settings.workers, **server_options(settings)
+    )
     supervisor = _Supervisor(config, sockets=[config.bind_socket()])
     supervisor.passes_on = any((settings.tokens_file, settings.tls_cert, settings.realms_file))
     try:
@@ -204,7 +209,7 @@ def _run_many(settings: Settings) -> int:
     return 0
 
 
-def _bound(settings: Settings) -> None:
+def set_bounds(settings: Settings) -> None:
     """Set the bounds of this process: how long a client may keep it waiting, and how many connections there may be."""
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
     HubProtocol.body_timeout_s = settings.request_timeout_s + REST_S
@@ -233,7 +238,7 @@ def worker_app() -> Any:
 
 
 def _application(settings: Settings) -> Any:
-    _bound(settings)
+    set_bounds(settings)
     on_sighup = _read_certificates if settings.tls_cert else None
     if settings.realms_file:
         return create_realms(settings, when_started=take_over_realms, on_sighup=on_sighup)
@@ -261,7 +266,8 @@ def _end_with_the_supervisor() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _options(settings: Settings) -> dict[str, Any]:
+def server_options(settings: Settings) -> dict[str, Any]:
+    """Return the options of uvicorn."""
     return {
         "host": settings.host,
         "port": settings.port,

@@ -16,7 +16,9 @@ from hub.api.shapes.jobs import JobDemandShape
 from hub.api.shapes.nodes import DemandShape
 from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
-from hub.errors import InvalidLabel, InvalidValue, JobNotFound
+from hub.capacity.models import Alternative
+from hub.capacity.where import parse
+from hub.errors import BadWhere, InvalidLabel, InvalidValue, JobNotFound
 from hub.tokens.secrets import ADMIN, RUNNER
 
 router = APIRouter()
@@ -30,9 +32,11 @@ class DemandBounds(NamedTuple):
     most: int
     spare: int
 
-    def within(self, needed: int) -> int:
-        """Return how many there should be where so many are needed."""
-        return min(max(needed + self.spare, self.least), self.most)
+    def within(self, needed: int, ill: int = 0) -> int:
+        """Return how many there should be where so many are needed, and so many of those that there are cannot be
+        used."""
+        wanted = needed + self.spare
+        return min(max(wanted + ill if wanted else 0, self.least), self.most)
 
 
 @takes(p.MIN, p.MAX, p.HEADROOM)
@@ -47,7 +51,17 @@ def _bounds(request: Request) -> DemandBounds:
     return DemandBounds(least, most, spare)
 
 
+@takes(p.WHERE)
+def _demanded(request: Request) -> Alternative:
+    """Return what the query demands of slots; raises `BadWhere`."""
+    if not (given := request.query_params.get("where", "")).strip():
+        return Alternative("")
+    demanded = parse(given)
+    return Alternative("", demanded.want, demanded.tree, demanded.text)
+
+
 Bounds = Annotated[DemandBounds, Depends(_bounds)]
+Demanded = Annotated[Alternative, Depends(_demanded)]
 
 
 @router.get(
@@ -80,17 +94,22 @@ async def of_job(hub: Hub, bounds: Bounds, job_name: str) -> Answer[JobDemandSha
 
 
 @router.get(
-    "/autoscale/{label:path}", tags=["pools"], **operation("getDemand", (RUNNER, ADMIN), refusals=(InvalidLabel,))
+    "/autoscale/{label:path}",
+    tags=["pools"],
+    **operation("getDemand", (RUNNER, ADMIN), refusals=(InvalidLabel, BadWhere)),
 )
-async def of_pool(hub: Hub, bounds: Bounds, label: str) -> Answer[DemandShape]:
+async def of_pool(hub: Hub, bounds: Bounds, where: Demanded, label: str) -> Answer[DemandShape]:
     """Return how many slots a pool should have: those lent, those its live waiters need, and `headroom` more, within
-    `min` and `max`. A pool without slots is answered too: a borrow may be waiting for its first slot.
+    `min` and `max`. Slots that are held because they are unwell are no capacity: so many more are wanted. A pool
+    without slots is answered too: a borrow may be waiting for its first slot.
 
     A waiter that several pools may serve counts for each of them; a waiter that its cap holds back counts for none.
-    `truncated` says that too many labels are waited for to count, so that `waiting` and `desired` are lower bounds.
+    With `where` only slots that are so count, and the waiters that one of them would do for. `truncated` says that too
+    many labels are waited for to count, so that `waiting` and `desired` are lower bounds.
     """
-    found = await hub.pools.demand(parse_label(label).text)
-    hint = "" if found.published else await hub.hints.of(found.label)
+    found = await hub.pools.demand(parse_label(label).text, where.want, where.tree)
+    causes = (await hub.holds.causes()).get(found.label, {}) if found.held_back and not where.want else {}
+    hint = "" if found.published else await hub.hints.of(found.label, where._replace(label=found.label))
     answer = DemandShape(
         label=found.label,
         held=found.lent,
@@ -99,10 +118,12 @@ async def of_pool(hub: Hub, bounds: Bounds, label: str) -> Answer[DemandShape]:
         total=found.published,
         waiting=found.waiting,
         waitingLabels=found.labels,
-        desired=bounds.within(found.lent + found.waiting),
+        desired=bounds.within(found.lent + found.waiting, causes.get("unwell", 0)),
         maintenanceActive=found.maintenance,
         truncated=found.truncated,
     )
+    if causes:
+        answer["heldBackBy"] = dict(causes)
     if hint:
         answer["hint"] = hint
     return Answer(answer)

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
 from hub import core
+from hub.api.callers.admission import admit_again
+from hub.api.callers.caller import LabelNotAllowed, PriorityNotAllowed
+from hub.api.capacity.asking import Wish, asked, borrow_request
+from hub.api.capacity.borrowers import ends_as, holder_of, holder_shape
 from hub.api.handling import traces
 from hub.api.handling.context import in_ms, is_gone
-from hub.api.inputs import Audit, Caller, Hub, Page, Query, Sent, UnreadBody, hub_of, serving_of, unread_body_of
-from hub.api.operations import NO_SLOT, TOKEN, Subject, operation, takes
-from hub.api.realms.spilling import at_lender, where_else
+from hub.api.inputs import Audit, Caller, Hub, Query, Sent, hub_of, serving_of
+from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
+from hub.api.realms.spilling import at_lender
 from hub.api.realms.subjects import UnknownRealm
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.lease_bodies import AttributeBody, BorrowBody, RenewBody, ReturnBody
+from hub.api.shapes.lease_bodies import AttributeBody, RenewBody, ReturnBody
 from hub.api.shapes.leases import (
     GrantShape,
     MappedShape,
     RenewedShape,
     ReturnedShape,
-    SessionPageShape,
-    SessionShape,
     VerifiedShape,
 )
-from hub.capacity.labels import Label, parse_kinds, parse_label
-from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
-from hub.capacity.models import RUN_MAX, BorrowRequest, Lease, LeaseRecord, text_of
+from hub.capacity.labels import parse_label
+from hub.capacity.models import RUN_MAX, BorrowRequest, Lease, LeaseHolder, text_of
 from hub.errors import (
+    BadWhere,
     CallerGone,
     Forbidden,
     HubError,
@@ -42,25 +43,31 @@ from hub.errors import (
     MissingMember,
     NoCapacity,
     NoSuchPool,
-    NotFound,
+    NotHolder,
     Settling,
     Stopping,
+    TooManyExpressions,
     Unauthorized,
     WaitedInVain,
     Withdrawn,
 )
 from hub.observability import metrics
 from hub.observability.tracing import tracing
-from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.tokens.secrets import ADMIN, NODE, RUNNER
+from hub.usage.models import OTHER
 
 router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
+RECHECK_S = (
+    1.0  # after a longer wait the caller's token is looked at again; a hub knows of a revoked one within a second
+)
+NOT_ALLOWED = (LabelNotAllowed, PriorityNotAllowed)
+NO_SLOT_LENT = (NoCapacity, NoSuchPool, Forbidden)  # the refusals that usage counts
 
 
 async def _denied(_: Request, refusal: HubError) -> None:
-    if isinstance(refusal, Unauthorized | Stopping | MissingMember | InvalidLabel):
+    if isinstance(refusal, Unauthorized | Stopping | MissingMember | InvalidLabel | BadWhere | InvalidValue):
         metrics.borrow_outcomes.labels("unknown", "denied").inc()
 
 
@@ -72,64 +79,80 @@ def _lending(request: Request) -> core.Hub:
     return found.hub
 
 
-@takes(body=BorrowBody)
-async def _asked(request: Request) -> tuple[Label, UnreadBody[BorrowBody]]:
-    """Return the label that a borrow asks for, and its body; raises `InvalidJson`, `MissingMember` and
-    `InvalidLabel`."""
-    sent: UnreadBody[BorrowBody] = await unread_body_of(BorrowBody)(request)
-    given = bodies.text(sent.document, "labelKey")
-    if not given:
-        raise MissingMember("missing labelKey", member="labelKey")
-    return asked_label(hub_of(request), given), sent
-
-
 LendingHub = Annotated[core.Hub, Depends(_lending)]
-AskedBorrow = Annotated[tuple[Label, UnreadBody[BorrowBody]], Depends(_asked)]
+AskedBorrow = Annotated[Wish, Depends(asked)]
 
 
 @router.post(
     "/session/borrow",
     **operation(
         "borrowSlot",
-        (RUNNER,),
+        (RUNNER, ADMIN),
         p.KEY,
         *p.RUN,
         headers=("Correlation-Id",),
-        refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
+        refusals=(
+            InvalidLabel,
+            BadWhere,
+            NoSuchPool,
+            UnknownRealm,
+            *NOT_ALLOWED,
+            LeaseOver,
+            Withdrawn,
+            KeyReused,
+            *NO_SLOT,
+            TooManyExpressions,
+        ),
         about=Subject("borrow", in_body=True),
         denied=_denied,
+        borrows=True,
+        below_v2="/borrow",
     ),
 )
-async def borrow(request: Request, hub: LendingHub, asked: AskedBorrow) -> Answer[GrantShape]:
+async def borrow(request: Request, hub: LendingHub, caller: Caller, wish: AskedBorrow) -> Answer[GrantShape]:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
     Answers 503 when no slot is lent in time; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`.
     Where no pool serves the label, `hint` says so; with `"waitForPool": false` such a borrow is answered 404
-    `no-such-pool` at once.
+    `no-such-pool` at once. A token that may not borrow the label is answered 403 `label`, and 403 `priority` above its
+    highest priority. With `where` only a slot that is so is lent, and `hint` says why none could be. With `anyOf` a
+    slot of any of these is lent, a free one of the first if there is one; the answer has the label that it is for.
     """
-    label, sent = asked
-    shown = metrics.bounded(label.text)
+    label, who = wish.labels[0], (caller.team, caller.name if caller.user else "")
+    try:
+        for each in wish.labels:
+            caller.check_label(each)
+    except LabelNotAllowed:
+        hub.usage.refused(OTHER, *who)  # a caller may make up as many labels as it likes
+        raise
+    shown = metrics.bounded(label)
     counted = metrics.borrows_of(shown)
     counted.requests.inc()
     started = time.monotonic()
     try:
-        said = sent.read()
-        wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
+        said = wish.sent.read()
+        caller.check_priority(said.priority)
+        by = holder_of(request, caller, said)
+        wanted = borrow_request(request, hub, wish, said, bodies.run_id(request, said.run_id), by)
         if tracing.on and wanted.keyed:  # a repeat with the same key is the same ticket
             await traces.follow(hub.store, traces.ticket(wanted.request))
             traces.keep(hub.store, traces.ticket(wanted.request))
         if not said.wait_for_pool and not wanted.elsewhere:
-            await hub.hints.check(label.text)
+            await hub.hints.check(*wish.labels)
         lease = await _lend(hub, request, wanted)
         if tracing.on:
             traces.keep(hub.store, traces.lease(lease.slot, lease.token))
     except HubError as error:
+        if isinstance(error, NO_SLOT_LENT):
+            hub.usage.refused(label, *who)
         metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
         raise
     finally:
         counted.seconds.observe(time.monotonic() - started)
     if await is_gone(request):
         await hub.leases.undo(wanted, lease)
+    if caller.by and time.monotonic() - started > RECHECK_S:
+        await still_admitted(request, hub, wanted, lease)
     counted.served.inc()
     return Answer(granted(hub, lease, said.run_name or None), run=lease.run)
 
@@ -139,10 +162,20 @@ async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
         return await hub.leases.borrow(wanted, lambda: hung_up(request))
     except NoCapacity as error:
         if "position" not in error.facts:  # the borrow was never queued: answer the place that it would have had
-            place = await hub.tickets.prospect(wanted.label, wanted.priority)
+            place = await hub.tickets.prospect(wanted)
             error.facts.update(place.facts())
-        if hint := await hub.hints.of(wanted.label):
+        if hint := await hub.hints.of(wanted.label, *wanted.alternatives):
             error.facts["hint"] = hint
+        raise
+
+
+async def still_admitted(request: Request, hub: Hub, wanted: BorrowRequest, lease: Lease) -> None:
+    """Undo a lease that was waited for by a caller that may not borrow any more, and raise as `admit` does: its token
+    may have ended meanwhile."""
+    try:
+        await admit_again(request)
+    except (Unauthorized, Forbidden):
+        await hub.leases.undo(wanted, lease)
         raise
 
 
@@ -152,55 +185,19 @@ async def hung_up(request: Request) -> None:
         pass
 
 
-def asked_label(hub: Hub, text: str) -> Label:
-    """Return the label that a borrower asks for, which may have wildcards; raises `InvalidLabel`."""
-    return parse_label(text, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
-
-
-def _borrow_request(request: Request, hub: Hub, said: BorrowBody, label: Label, run: str) -> BorrowRequest:
-    settings = hub.settings
-    ttl_s = settings.borrow_ttl_s if said.ttl_seconds is None else said.ttl_seconds
-    ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
-    elsewhere, home_s = where_else(request, hub, said.realms)
-    key, attempt = bodies.request_key(request), new_attempt(settings.realm)
-    asked = f"{label.text}\0{ttl_s}\0{run}"
-    wait_s = longest_wait_s(settings)
-    limit_s = said.max_wait_seconds
-    return BorrowRequest(
-        label=label.text,
-        ttl_ms=int(ttl_s * 1000),
-        run=run or bodies.new_run_id(hub.store.wall_s()),
-        request=key or attempt,
-        attempt=attempt,
-        fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],
-        keep_s=keep_key_s(settings, int(ttl_s * 1000)) if key else KEEP_OWN_S,
-        keyed=key is not None,
-        priority=said.priority,
-        wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),
-        # A borrow that other realms may serve waits, however long the queue of this realm is.
-        limit_ms=-1 if limit_s is None or elsewhere else int(limit_s * 1000),
-        elsewhere=elsewhere,
-        home_ms=int(home_s * 1000),
-    )
-
-
-def longest_wait_s(settings: Settings) -> float:
-    """Return for how many seconds a call may wait in the queue. The wait must end before the time limit of the
-    request."""
-    return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
-
-
 def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
     """Return the body that answers the borrower of a lease."""
     said = lease.said
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
+    holder = LeaseHolder.read(lease.holder)
     shown = GrantShape(
         browserId=lease.slot,
         webSocketEndpoint=endpoint if isinstance(endpoint, str) else "",
         labelKey=lease.label,
         browserType=kind,
         nodeId=text_of(said, "nodeId", lease.item) or None,
-        runName=run_name,
+        runName=(holder and holder.run_name) or run_name,
+        holder=holder_shape(holder),
         expiresAtUtc=in_ms(hub, lease.left_ms),
         matchedLabel=lease.pool,
         leaseToken=lease.token,
@@ -225,12 +222,14 @@ ArrivedMs = Annotated[int | None, Depends(_arrived_ms)]
     "/session/return",
     **operation(
         "returnSlot",
-        (RUNNER, NODE, TOKEN),
+        (RUNNER, ADMIN, NODE, TOKEN),
         p.KEY,
         *p.RUN,
         headers=("Correlation-Id",),
-        refusals=(InvalidLabel, Forbidden, KeyReused),
+        refusals=(InvalidLabel, Forbidden, NotHolder, KeyReused, Settling),
         about=Subject("lease", in_body=True),
+        borrows=True,
+        below_v2="/return",
     ),
 )
 async def give_back(
@@ -241,20 +240,22 @@ async def give_back(
 
     An operator ends the lease of another holder with `revoke`: the holder is told, and the slot is lent again when the
     holder has stopped, at the latest after `HUB_REVOKE_GRACE_SECONDS`; with `force` at once. The `reason` of an
-    operator goes into the audit log. With `onlyRun` the lease is ended only if it belongs to the run that the call
-    names.
+    operator goes into the audit log and to the holder. A lease of a user is ended by that user, by its node, and by an
+    operator with a reason; 403 `not-holder` names its holder to others. With `onlyRun` the lease is ended only if it
+    belongs to the run that the call names.
     """
-    slot, label = said.browser_id, parse_label(said.label_key)
+    slot, label = said.browser_id, parse_label(said.label_key, segments_min=1)
     run = bodies.run_id(request, said.run_id)
     key = bodies.request_key(request)
     await caller.check_slot(hub, key_part(slot.strip()))
+    by, reason = ends_as(request, caller, said)
     if tracing.on and said.lease_token:
         await traces.follow(hub.store, traces.lease(slot, said.lease_token))
 
     async def end(lending: Hub) -> tuple[str, str, str]:
         return await lending.leases.give_back(
             key_part(slot.strip()), label.text, said.lease_token, run=run, only_run=said.only_run, key=key,
-            revokes=said.revokes, reason=said.reason, arrived_ms=arrived_ms if lending is hub else None,
+            revokes=said.revokes, reason=reason, arrived_ms=arrived_ms if lending is hub else None, by=by,
         )  # fmt: skip
 
     word, _, run_of_grant = await at_lender(request, hub, key_part(slot.strip()), said.lease_token, end)
@@ -271,19 +272,28 @@ async def give_back(
 
 @router.post(
     "/session/renew",
-    **operation("renewLease", (RUNNER,), refusals=(LeaseOver, Settling), about=Subject("lease", in_body=True)),
+    **operation(
+        "renewLease",
+        (RUNNER, ADMIN),
+        refusals=(LeaseOver, NotHolder, Settling),
+        about=Subject("lease", in_body=True),
+        borrows=True,
+        below_v2="/renew",
+        routine=True,
+    ),
 )
-async def renew(request: Request, hub: Hub, said: Sent[RenewBody]) -> Answer[RenewedShape]:
-    """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when the lease has ended."""
+async def renew(request: Request, hub: Hub, caller: Caller, said: Sent[RenewBody]) -> Answer[RenewedShape]:
+    """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when the lease has ended, and 403
+    `not-holder` to a caller that does not hold it."""
     slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
     if ttl_s is not None:
         ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
     if tracing.on:
         await traces.follow(hub.store, traces.lease(slot, token))
-    ttl_ms = None if ttl_s is None else int(ttl_s * 1000)
+    ttl_ms = None if ttl_s is None else int(ttl_s * 1000) * (-1 if said.ttl_is_default else 1)
     held, left_ms = await at_lender(
         request, hub, key_part(slot.strip()), token,
-        lambda lending: lending.leases.renew(key_part(slot.strip()), token, ttl_ms),
+        lambda lending: lending.leases.renew(key_part(slot.strip()), token, ttl_ms, caller.by),
     )  # fmt: skip
     return Answer(
         RenewedShape(browserId=slot, leaseToken=held, ttlSeconds=left_ms / 1000, expiresAtUtc=in_ms(hub, left_ms))
@@ -307,55 +317,6 @@ async def verify(request: Request, hub: Hub, caller: Caller, query: Query, slot:
     if word == "ok":
         return Answer(VerifiedShape(slotId=slot, valid=True, ttlSeconds=left_ms / 1000))
     return Answer(VerifiedShape(slotId=slot, valid=False, reason=word))
-
-
-@router.get(
-    "/sessions", **operation("listLeases", (RUNNER, ADMIN), p.OF_LABEL, p.OF_POOL, p.OF_NODE, p.OF_RUN, shared=True)
-)
-async def sessions(hub: Hub, page: Page, query: Query) -> Answer[SessionPageShape]:
-    """Return a page of the live leases, those that end first at the top: all, or those of one label, pool, node or
-    run."""
-    total, slots = await _page(hub, page, query)
-    found = await hub.leases.find_all(slots)
-    return Answer(SessionPageShape(total=total, sessions=[_session(each) for each in found if each]))
-
-
-async def _page(hub: Hub, page: Page, query: Query) -> tuple[int, list[str]]:
-    keys = hub.store.keys
-    match [(name, query[name]) for name in ("label", "pool", "node", "run") if name in query]:
-        case []:
-            return await hub.leases.page(keys.deadlines, *page)
-        case [("label", label)]:
-            return await hub.leases.page(keys.in_flight(label), *page)
-        case [("run", run)]:
-            return await hub.leases.page(keys.run(run), *page)
-        case [("node", node)]:
-            return await hub.nodes.lent(node, *page)
-        case [("pool", pool)]:
-            return await hub.pools.lent(pool, *page)
-    raise InvalidValue("filter by one of label, pool, node or run at a time")
-
-
-@router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
-async def session(hub: Hub, slot: str) -> Answer[SessionShape]:
-    """Return the live lease of a slot; 404 when it is not lent."""
-    found = await hub.leases.find(key_part(slot))
-    if found is None:
-        raise NotFound(f"slot {slot} is not lent")
-    return Answer(_session(found))
-
-
-def _session(found: LeaseRecord) -> SessionShape:
-    return SessionShape(
-        browserId=found.slot,
-        labelKey=found.label,
-        poolLabel=found.pool,
-        runId=found.run,
-        nodeId=found.node,
-        borrowedAtUtc=found.borrowed_at,
-        ttlSeconds=found.ttl_s,
-        secondsLeft=found.left_ms / 1000,
-    )
 
 
 @router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Depends, Request
 
+from hub.api.callers.admission import check_reader
 from hub.api.callers.credentials import origin
 from hub.api.capacity import offering
 from hub.api.capacity.orders import asked_shape, orders_shape
@@ -20,7 +21,8 @@ from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.fields import NodeId
-from hub.api.shapes.node_bodies import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
+from hub.api.shapes.hold_bodies import SLOTS_MAX, CallerBody
+from hub.api.shapes.node_bodies import BeatBody, BeatsBody, RegisterBody
 from hub.api.shapes.nodes import (
     BeatenShape,
     DepartureShape,
@@ -37,7 +39,9 @@ from hub.api.shapes.nodes import (
     WithdrawnShape,
 )
 from hub.api.shapes.readers import whole_number
+from hub.api.shapes.slot_bodies import PublishBody
 from hub.audit import entry
+from hub.capacity.matching import likenesses
 from hub.capacity.nodes.models import STATES, Node, Order, Registration, check_node_id, check_reason, next_beat_ms
 from hub.errors import (
     Forbidden,
@@ -46,6 +50,7 @@ from hub.errors import (
     InvalidLabel,
     InvalidValue,
     NodeIdCollides,
+    NodeIdInUse,
     Settling,
     SlotLent,
     Superseded,
@@ -102,7 +107,7 @@ Process = Annotated[CallerBody, Depends(_process)]
     **operation(
         "registerNode",
         (NODE, TOKEN),
-        refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
+        refusals=(InvalidLabel, NodeIdCollides, NodeIdInUse, Forbidden, Superseded, Settling),
         about=Subject("node", in_body=True),
         denied=_denied,
     ),
@@ -137,7 +142,15 @@ async def register(request: Request, hub: Hub, caller: Caller, sent: Unread[Regi
 
 def _registration(said: RegisterBody) -> Registration:
     return Registration(
-        said.node_id, said.apps, said.capacity, said.labels, said.base_url.strip(), said.incarnation, said.term
+        said.node_id,
+        said.apps,
+        said.capacity,
+        said.labels,
+        said.base_url.strip(),
+        said.incarnation,
+        said.term,
+        said.host,
+        said.first,
     )
 
 
@@ -249,7 +262,15 @@ async def _one(hub: Hub, caller: Caller, document: Any, path: str) -> OrdersShap
 @router.get(
     "/nodes",
     **operation(
-        "listNodes", (ANYBODY, RUNNER, ADMIN, NODE), p.DETAIL, p.LIMIT, p.CURSOR, p.STATE, p.SEARCH, shared=True
+        "listNodes",
+        (ANYBODY, RUNNER, ADMIN, NODE),
+        p.DETAIL,
+        p.LIMIT,
+        p.CURSOR,
+        p.STATE,
+        p.SEARCH,
+        shared=True,
+        borrows=True,
     ),
 )
 async def nodes(request: Request, serving: Serving, query: Query) -> Answer[list[NodeId] | NodePageShape]:
@@ -262,7 +283,7 @@ async def nodes(request: Request, serving: Serving, query: Query) -> Answer[list
     hub = serving.hub
     if not bodies.switch(request, "detail"):
         return Answer(await hub.nodes.ids())
-    serving.secrets.check(request.headers, RUNNER, ADMIN, NODE)
+    await check_reader(request, RUNNER, ADMIN, NODE)
     _, limit = bodies.page(request)
     state, cursor, text = query.get("state"), query.get("cursor", "0"), bodies.search(request)
     if state is not None and state not in STATES:
@@ -306,13 +327,22 @@ async def safe_to_kill(hub: Hub, node: OwnNode) -> Answer[DepartureShape]:
 
 @router.get(
     "/nodes/{node_id:path}",
-    **operation("getNode", (RUNNER, ADMIN, NODE, TOKEN), refusals=(InvalidValue, Forbidden, UnknownNode)),
+    **operation("getNode", (RUNNER, ADMIN, NODE, TOKEN), refusals=(InvalidValue, Forbidden, UnknownNode), borrows=True),
 )
 async def node(hub: Hub, node: OwnNode) -> Answer[NodeInFullShape]:
     """Return a node with its slots and its open orders; 404 when it is not registered."""
     found = await hub.nodes.get(node)
     slots = await hub.nodes.slots(found.id)
+    alike = await likenesses(hub.store, [slot for slot, _, _ in slots])
     listed = [SlotOfNodeShape(browserId=slot, labelKey=pool, state=place) for slot, pool, place in slots]
+    for shape, like in zip(listed, alike, strict=True):
+        if like.attributes is not None:
+            shape["attributes"] = like.attributes
+        if like.warm:
+            shape["warm"] = like.warm
+    for shape, hold in zip(listed, await hub.holds.of([slot for slot, _, _ in slots]), strict=True):
+        if hold.reason:
+            shape["held"], shape["heldBy"] = hold.reason, hold.by
     orders = [_order(each) for each in await hub.nodes.orders(found, (slot for slot, _, _ in slots))]
     return Answer(NodeInFullShape(**shown(found), slotList=listed, orders=orders))
 
@@ -352,6 +382,8 @@ def shown(node: Node) -> NodeShape:
         found["service"] = node.service
     if node.cordon:
         found["reason"] = node.cordon
+    if node.held:
+        found["held"] = node.held
     if node.kept:
         found["kept"] = True
     return found

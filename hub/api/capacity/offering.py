@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from hub.api.shapes.node_bodies import SLOTS_MAX, PublishBody, SlotBody
+from hub.api.shapes.hold_bodies import SLOTS_MAX
 from hub.api.shapes.nodes import PublishedSlotShape
+from hub.api.shapes.slot_bodies import PublishBody, SlotBody
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Offered, PublishedSlot, check_slot_id, slot_item
 from hub.capacity.nodes.models import LentFor
@@ -24,56 +25,51 @@ _REFUSED = {
 
 async def publish(hub: Hub, node_id: str, slots: list[PublishedSlot], said: PublishBody) -> list[PublishedSlotShape]:
     """Put slots on offer; return a row for each slot, as the node is answered."""
-    offered = await hub.pools.publish(node_id, slots, said.policy, **said.caller()._asdict())
+    caller = said.caller()._asdict()
+    offered = await hub.pools.publish(node_id, slots, said.policy, says_held=said.held is not None, **caller)
     return [_shown(node_id, slot, each) for slot, each in zip(slots, offered, strict=True)]
 
 
 def publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[PublishedSlot]:
-    """Return the slots that a body names. Raises `InvalidValue`, `InvalidLabel` or `MissingMember`."""
+    """Return the slots that a body names, in its `slots` and `pools`. Raises `InvalidValue`, `InvalidLabel` or
+    `MissingMember`."""
     kinds = parse_kinds(hub.settings.label_kinds)
-    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in _named_labels(said)}
-    return _slots(said, document, node_id, labels)
-
-
-def _shown(node_id: str, slot: PublishedSlot, offered: Offered) -> PublishedSlotShape:
-    if (word := offered.word) in ("published", "unchanged", "lent"):
-        return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status=word)
-    reason = _REFUSED[word].format(node=node_id, other=offered.other)
-    return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status="refused", reason=reason)
-
-
-def _slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: dict[str, Label]) -> list[PublishedSlot]:
-    """Return the slots of a publication, from its `slots` and `pools`, with the tokens in its `lent`. `labels` maps
-    each label text to the parsed label."""
-    listed = list(said.slots)
+    listed = [(slot.item, slot.read()) for slot in said.slots]
+    labels = {name: parse_label(name, kinds) for name in {*said.pools, *(slot.label_key for _, slot in listed)}}
     common = {name: document[name] for name in ("webSocketEndpoint", "endpoint") if document.get(name) is not None}
     for label, count in said.pools.items():
-        listed += [
-            {**common, "labelKey": label, "slotId": _pool_slot_id(node_id, labels[label].text, n)}
-            for n in range(1, count + 1)
-        ]
+        named = (_pool_slot_id(node_id, labels[label].text, number) for number in range(1, count + 1))
+        items = [{**common, "labelKey": label, "slotId": name} for name in named]
+        listed += [(item, SlotBody.read(item)) for item in items]
     if len(listed) > SLOTS_MAX:
         raise InvalidValue(f"at most {SLOTS_MAX} slots a call; send the rest with another", member="slots")
-    found = [_slot(node_id, each, labels, said) for each in listed]
+    found = [_slot(node_id, item, slot, labels[slot.label_key], said) for item, slot in listed]
     if len({slot.id for slot in found}) < len(found):
         raise InvalidValue("the same slot id stands there twice", member="slots")
     return found
 
 
-def _named_labels(said: PublishBody) -> set[str]:
-    """Return every label text in `slots` and `pools` of a publication."""
-    return {*said.pools, *(SlotBody.read(each).label_key for each in said.slots)}
+def _shown(node_id: str, slot: PublishedSlot, offered: Offered) -> PublishedSlotShape:
+    word = offered.word
+    if word not in ("published", "unchanged", "lent"):
+        reason = _REFUSED[word].format(node=node_id, other=offered.other)
+        return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status="refused", reason=reason)
+    shown = PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status=word)
+    if offered.note:
+        shown["note"] = offered.note
+    return shown
 
 
-def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: PublishBody) -> PublishedSlot:
-    said = SlotBody.read(raw)
+def _slot(node_id: str, item: dict[str, Any], said: SlotBody, label: Label, of: PublishBody) -> PublishedSlot:
     if "node_id" in said.model_fields_set and said.node_id.strip() != node_id:
         raise InvalidValue(f"slot {said.slot_id} names another node, {said.node_id!r}", member="nodeId")
-    label, idle_s = labels[said.label_key], said.idle_timeout_seconds
-    item = slot_item(node_id, said.slot_id, label.segments[1], raw)
+    idle_s = said.idle_timeout_seconds
+    text = slot_item(node_id, said.slot_id, label.segments[1], item)
     idle_ms = "" if idle_s is None else str(int(idle_s * 1000))
     token, asked = of.lent.get(said.slot_id, ""), of.lent_for.get(said.slot_id, LentFor())
-    return PublishedSlot(said.slot_id, label.text, item, idle_ms, token, asked, of.freshness(said.slot_id))
+    fresh, held = of.freshness(said.slot_id), of.holds(said.slot_id)
+    like = said.attributes, said.warm
+    return PublishedSlot(said.slot_id, label.text, text, idle_ms, token, asked, fresh, held, *like)
 
 
 def _pool_slot_id(node_id: str, label: str, number: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from hub.api.shapes.nodes import AskedForShape, CalledDrainShape, OrdersShape
+from hub.api.shapes.nodes import AskedForShape, CalledDrainShape, HeldByOperatorShape, OrdersShape
 from hub.capacity.nodes.models import Beat, DrainCall, LentFor, Orders, next_beat_ms
 
 
@@ -31,18 +31,31 @@ def orders_shape(beat: Beat, orders: Orders, timeout_ms: int) -> OrdersShape:
             answer["lentFor"] = asked_shape(orders.lent_for)
         if orders.ends:
             answer["ends"] = dict(orders.ends)
+        if orders.held:
+            called = (each.partition("|") for each in orders.held.values())
+            shown = [HeldByOperatorShape(number=number, reason=reason) for number, _, reason in called]
+            answer["operatorHeld"] = dict(zip(orders.held, shown, strict=True))
         if orders.offers:
             answer["offers"] = orders.offers
         if orders.drain_call:
             answer["drainCall"] = _drain_call(orders.drain_call)
     if orders.superseded:
         answer["superseded"] = True
+    if orders.notes:
+        answer["notes"] = dict(orders.notes)
     return answer
 
 
 def asked_shape(lent_for: Mapping[str, LentFor]) -> dict[str, AskedForShape]:
-    """Return, by slot, the label and the run under which each lent slot was asked for."""
-    return {slot: AskedForShape(labelKey=asked.label, runId=asked.run) for slot, asked in lent_for.items()}
+    """Return, by slot, the label and the run under which each lent slot was asked for, and its holder if known."""
+    return {slot: _asked_for(*asked) for slot, asked in lent_for.items()}
+
+
+def _asked_for(label: str, run: str, holder: str) -> AskedForShape:
+    shown = AskedForShape(labelKey=label, runId=run)
+    if holder:
+        shown["holder"] = holder
+    return shown
 
 
 def _drain_call(call: DrainCall) -> CalledDrainShape:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.capacity.leases import granted, hung_up, longest_wait_s
+from hub.api.capacity.asking import longest_wait_s
+from hub.api.capacity.borrowers import check_ticket, holder_shape, said_reason
+from hub.api.capacity.leases import granted, hung_up, still_admitted
 from hub.api.handling import traces
 from hub.api.handling.context import is_gone
-from hub.api.inputs import Hub, Page, Query, Serving, Wait
+from hub.api.inputs import Audit, Caller, Hub, Page, Query, Serving, Wait
 from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.leases import (
+    AlternativeShape,
     CancelledShape,
     GrantedTicketShape,
     LabelQueueShape,
@@ -23,13 +26,14 @@ from hub.api.shapes.leases import (
 from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt
-from hub.capacity.models import BorrowRequest, Ticket
+from hub.capacity.models import BorrowRequest, LeaseHolder, Ticket
 from hub.capacity.tickets import LabelQueue
 from hub.errors import (
     InvalidLabel,
     InvalidValue,
     KeyReused,
     LeaseOver,
+    NotHolder,
     Stopping,
     TicketGranted,
     UnknownTicket,
@@ -46,7 +50,10 @@ SHOWN_MAX = 20_000  # tickets of all labels in an answer
 
 
 @router.get(
-    "/queue", **operation("listQueue", (RUNNER, ADMIN), p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,), shared=True)
+    "/queue",
+    **operation(
+        "listQueue", (RUNNER, ADMIN), p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,), shared=True, borrows=True
+    ),
 )
 async def queue(hub: Hub, page: Page, query: Query) -> Answer[QueueShape]:
     """Return the borrows that wait, by label, those whose turn is next at the top: a page of the labels, or one label,
@@ -59,7 +66,7 @@ async def queue(hub: Hub, page: Page, query: Query) -> Answer[QueueShape]:
     tickets = whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
     if limit * tickets > SHOWN_MAX:
         raise InvalidValue(f"limit times tickets must not be above {SHOWN_MAX}", member="tickets")
-    one = parse_label(query["label"]).text if "label" in query else None
+    one = parse_label(query["label"], segments_min=1).text if "label" in query else None
     total, waiting, away = await hub.tickets.counts()
     queues = await hub.tickets.queues([one] if one else await hub.tickets.labels(offset, limit), tickets)
     queues = [queue for queue in queues if queue.waiting]  # the waiters of other labels have been served since
@@ -80,7 +87,8 @@ def _queue(queue: LabelQueue) -> LabelQueueShape:
 
 
 def _place(ticket: Ticket) -> PlaceShape:
-    return PlaceShape(
+    holder = LeaseHolder.read(ticket.holder)
+    shown = PlaceShape(
         ticket=ticket.id,
         position=ticket.position,
         runId=ticket.run,
@@ -88,7 +96,13 @@ def _place(ticket: Ticket) -> PlaceShape:
         sinceUtc=time_at(ticket.since_ms / 1000),
         estimatedWaitSeconds=_estimate(ticket.estimate_ms),
         secondsLeft=ticket.left_ms / 1000,
+        holder=holder_shape(holder),
     )
+    if holder and holder.run_name:
+        shown["runName"] = holder.run_name
+    if ticket.alternatives:
+        shown["anyOf"] = [AlternativeShape(label=each.label, where=each.where) for each in ticket.alternatives]
+    return shown
 
 
 def _estimate(estimate_ms: int) -> float | None:
@@ -101,31 +115,33 @@ def _estimate(estimate_ms: int) -> float | None:
         "getTicket",
         (RUNNER, ADMIN),
         headers=("Correlation-Id", "Preference-Applied"),
-        refusals=(UnknownTicket, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
+        refusals=(UnknownTicket, LeaseOver, NotHolder, Withdrawn, KeyReused, *NO_SLOT),
+        borrows=True,
     ),
 )
 async def look(
-    request: Request, serving: Serving, ticket: str, wait: Wait
+    request: Request, serving: Serving, caller: Caller, ticket: str, wait: Wait
 ) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     """Return the state of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
-    A plain look changes nothing; a lease in the answer belongs to the waiter. With `Prefer: wait=N` and the runner's
-    secret this call attends a ticket that has a key, as a repeat of the borrow would: the ticket keeps its place, a
-    lease is the caller's own, and the answer comes once there is a lease or after N seconds. The place is kept for
-    another minute after that, and after the caller hangs up. Answers 409 `grant-over` when the lease has ended, and 409
-    `withdrawn` when the ticket is given up meanwhile.
+    A plain look changes nothing; a lease in the answer belongs to the waiter, and is shown to it alone. With
+    `Prefer: wait=N` the caller that borrowed attends a ticket that has a key, as a repeat of the borrow would: the
+    ticket keeps its place, a lease is the caller's own, and the answer comes once there is a lease or after N seconds.
+    The place is kept for another minute after that, and after the caller hangs up. Answers 409 `grant-over` when the
+    lease has ended, and 409 `withdrawn` when the ticket is given up meanwhile.
     """
     hub = serving.hub
     found = await hub.tickets.find(*ticket_ids(ticket))
     if found.place is not None:
         found = await served(request, found, found.place)
     wait_s = min(wait, int(longest_wait_s(hub.settings)))
+    if found.lease is not None or (wait_s and found.keyed):
+        check_ticket(caller, found)
     if not wait_s or not found.keyed:
-        return _shown(hub, found)
-    serving.secrets.check(request.headers, RUNNER)
+        return await _shown(hub, found)
     if serving.stopping:
         raise Stopping()
-    answer = _shown(hub, await _attend(request, hub, found, wait_s))
+    answer = await _shown(hub, await _attend(request, hub, found, wait_s))
     answer.headers["preference-applied"] = f"wait={wait_s}"
     return answer
 
@@ -144,6 +160,8 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         keyed=True,
         priority=ticket.priority,
         wait_ms=wait_s * 1000,
+        holder=ticket.holder,
+        alternatives=ticket.alternatives,
     )
     await traces.follow(hub.store, traces.ticket(wanted.request))
     try:
@@ -153,15 +171,18 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         return found if found.place is None else await served(request, found, found.place)
     if await is_gone(request):
         await hub.leases.undo(wanted, lease)
+    await still_admitted(request, hub, wanted, lease)
     traces.keep(hub.store, traces.lease(lease.slot, lease.token))
     return Ticket(ticket.id, "granted", lease.label, lease.run, lease=lease)
 
 
-def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicketShape]:
+async def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicketShape]:
     if ticket.lease is None:
         place = WaitingTicketShape(
             **_place(ticket), state="away" if ticket.state == "away" else "waiting", labelKey=ticket.label
         )
+        if ticket.alternatives and (hint := await hub.hints.of(ticket.label, *ticket.alternatives)):
+            place["hint"] = hint
         return Answer(place, run=ticket.run)
     lent = granted(hub, ticket.lease, None)
     return Answer(GrantedTicketShape(**lent, ticket=ticket.id, state="granted"), run=ticket.run)
@@ -169,13 +190,24 @@ def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicke
 
 @router.delete(
     "/queue/{ticket:path}",
-    **operation("cancelTicket", (RUNNER, ADMIN), refusals=(UnknownTicket, LeaseOver, TicketGranted)),
+    **operation(
+        "cancelTicket",
+        (RUNNER, ADMIN),
+        p.REASON,
+        refusals=(UnknownTicket, LeaseOver, NotHolder, TicketGranted),
+        borrows=True,
+    ),
 )
-async def give_up(hub: Hub, ticket: str) -> Answer[CancelledShape]:
+async def give_up(request: Request, hub: Hub, caller: Caller, ticket: str, audit: Audit) -> Answer[CancelledShape]:
     """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. A repeat changes
     nothing.
 
-    Answers 409 `ticket-granted` when the borrow holds a slot by now, and 409 `grant-over` when its lease has ended.
+    A borrow of a user is given up by that user, and by an operator with a reason (`?reason=`, or `x-hub-reason` of the
+    console); others are answered 403 `not-holder`. Answers 409 `ticket-granted` when the borrow holds a slot by now,
+    and 409 `grant-over` when its lease has ended.
     """
-    await hub.tickets.cancel(*ticket_ids(ticket))
+    reason = said_reason(request) if caller.commands else ""
+    await hub.tickets.cancel(*ticket_ids(ticket), by="operator" if reason else caller.by)
+    if reason:
+        await audit.write("session", "ticket.cancel", ticket=ticket, reason=reason)
     return Answer(CancelledShape(cancelled=True))

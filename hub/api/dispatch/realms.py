@@ -17,7 +17,7 @@ from hub.api.handling.context import Serving
 from hub.api.handling.kept_body import KeptBody
 from hub.api.handling.large_bodies import LargeBodies
 from hub.api.handling.problems import as_hub_error, note_failure, refuse
-from hub.api.operations import ALIAS, EVERYTHING, Found, Table
+from hub.api.operations import EVERYTHING, Found, Table
 from hub.api.paths import SOCKETS, keep_escaped
 from hub.api.pipeline import RequestPipeline
 from hub.api.realms.search import where_lent, where_waiting
@@ -106,7 +106,7 @@ class Realms:
 
     def _found(self, scope: Scope) -> Found:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        return self._table.find(method, scope["path"].removeprefix(ALIAS))
+        return self._table.look_up(method, scope["path"]).found
 
     def declared(self, name: str) -> Realm | None:
         """Return the realm of this name as the file declares it; None when the file does not have it any more."""

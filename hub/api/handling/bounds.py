@@ -8,6 +8,7 @@ from hub.api.operations import Bound, Found
 from hub.settings import Settings
 
 BATCH_BYTES = 1024 * 1024  # for the payloads of one call that submits many tasks; more where one payload may be larger
+LEASES_BYTES = 1024 * 1024  # for 1,000 watched leases: slot, token, and why the slot is unwell as the caller has heard
 ERRORS_BYTES = 16 * 1024 * 1024  # for the error texts of tasks in one body; the hub keeps the beginning of each
 REPORTS_BYTES = 1024 * 1024  # for the reports of a worker in one body; more where one payload or result may be larger
 SLACK_BYTES = 64 * 1024  # for the JSON around a payload or a schema, and for white space
@@ -29,6 +30,7 @@ class Bounds:
         self._log = settings.max_log_body_bytes
         self._bytes: dict[Bound, int] = {
             "control": control,
+            "leases": max(control, LEASES_BYTES),
             "schema": max(control, settings.schema_max_bytes + SLACK_BYTES),
             "schedule": max(control, settings.task_payload_max_bytes + SLACK_BYTES),
             "submit": max(settings.task_payload_max_bytes, BATCH_BYTES) + SLACK_BYTES,

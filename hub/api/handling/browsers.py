@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from hub.api.handling.proxies import FORWARDED
 from hub.api.operations import SAFE, Row
-from hub.errors import BadInput, Forbidden, Foreign, NotJson
+from hub.errors import BadInput, Forbidden, Foreign, HubError
 from hub.settings import Settings
 
 # Headers that only browsers send. Old browsers leave out the first two; no page can make a browser leave out all.
@@ -29,6 +29,11 @@ _CREDENTIALS = (b"x-hub-secret", b"authorization")  # a foreign page can send th
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._~%-]+)(?::([0-9]{0,5}))?")
 _JSON = re.compile(rb"application/([a-z0-9.-]+\+)?json\s*(;|$)", re.IGNORECASE)
 _PORTS = {"http": "80", "https": "443"}
+
+
+class NotJson(HubError):
+    code = "not-json"
+    status = 415
 
 
 def first_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

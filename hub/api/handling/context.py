@@ -19,6 +19,7 @@ from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
+from hub.tokens.oidc import oidc_users
 from hub.tokens.secrets import Secrets
 from hub.wire import time_at
 
@@ -38,6 +39,9 @@ class Serving:
         self.large_bodies = LargeBodies(hub.settings)
         self.secrets = secrets
         self.holders = Holders(hub.tokens, tokens_file)
+        self.oidc = oidc_users(hub.settings, hub.store.wall_s)
+        if self.oidc is not None:
+            secrets.is_login = self.oidc.is_login
         self.live = Live(hub.store)
         self.stalls = Stalls()
         self.wrong_secrets = WrongSecrets()
@@ -56,6 +60,8 @@ class Serving:
     async def close(self) -> None:
         """Stop, and wait until no stream of events reads the store any more."""
         self.stop()
+        if self.oidc is not None:
+            await self.oidc.keys.close()
         await self.live.close()
 
 

@@ -36,7 +36,10 @@ from hub.observability.logs import get_logger
 from hub.store.faults import is_away
 
 MEDIA_TYPE = "application/problem+json"
-_SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId", "hint")
+_SHOWN = (
+    *("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId", "hint"),
+    *("expected", "host", "heardMs", "silentInMs", "holder", "sinceUtc"),
+)
 _FAILED = "The hub failed on this request."
 _log = get_logger("hub.api")
 
@@ -49,7 +52,7 @@ def problem(error: HubError, path: str) -> ProblemShape:
         status=error.status,
         code=error.code,
     )
-    if (detail := _detail(error)) and not isinstance(error, Unauthorized):
+    if detail := _detail(error):
         document["detail"] = detail
     document["instance"] = path
     if not isinstance(error, TooLarge):
@@ -89,7 +92,9 @@ def _answer_of_jobs(error: HubError, headers: dict[str, str], is_neutral: bool) 
     validate, else a problem document of at most four members."""
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
-        return Response(orjson.dumps(DetailShape(detail="Unauthorized")), 401, headers, "application/json")
+        return Response(
+            orjson.dumps(DetailShape(detail=error.detail or "Unauthorized")), 401, headers, "application/json"
+        )
     if isinstance(error, Malformed):
         return Response(
             orjson.dumps(ValidationFaultShape(detail=error.facts["errors"])), 422, headers, "application/json"

@@ -22,7 +22,7 @@ from hub.api.jobs import reports
 from hub.api.jobs.texts import compact, is_deep, items, member, members, uncollected
 from hub.api.shapes.job_bodies import ClaimBody, MoveBody, PageQuery, ResultBody, ServedBody, SubmitBody, TasksQuery
 from hub.api.shapes.problems import WrongShape
-from hub.api.shapes.reading import unknown
+from hub.api.shapes.reading import check_members
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings
@@ -107,8 +107,7 @@ def _whole(request: Request, text: bytes, model: type[M]) -> tuple[M, SentBody]:
     if not isinstance(document, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
         raise malformed("model_attributes_type", ["body"], message, _shown(document, text))
-    if (found := unknown(request, document)) is not None:
-        raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
+    check_members(request, document)
     return validated(model, document, "body", text), SentBody(text, document)
 
 

@@ -48,7 +48,7 @@ async def register(
     worker = await worker_for(request, hub, caller, said.worker_id)
     wanted = JobRequest(
         room, said.category, said.name, schema, worker, said.incarnation, said.max_attempts, int(said.backoff_s * 1000),
-        bodies.result_schema(said, body, hub.settings),
+        bodies.result_schema(said, body, hub.settings), said.validate_,
     )  # fmt: skip
     job, created = await hub.jobs.register(wanted, said.schema_, caller.user, caller.superuser)
     return Answer(answers.job(job), 201 if created else 200)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+import orjson
 from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import admit_again
@@ -34,7 +36,7 @@ from hub.errors import (
     WorkerNotFound,
 )
 from hub.jobs.models import TERMINAL, Claim, Options, Result, TaskRecord
-from hub.jobs.names import INTERNAL, dashed
+from hub.jobs.names import INTERNAL, dashed, schema_digest
 from hub.jobs.workers import not_yours
 from hub.observability.tracing import tracing
 from hub.store.callers import for_nobody
@@ -70,11 +72,11 @@ async def submit(
     said, body = sent
     payloads, options = await bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, caller.user)
-    if hub.settings.validate_payloads == "submit":
-        await _check(hub, full, payloads, caller.user, many=said.payloads is not None)
+    check = partial(_check, hub, full, payloads, caller.user, many=said.payloads is not None)
+    checked = await check() if hub.settings.validate_payloads == "submit" else ""
     await caller.see_parents(hub, options.after)
     await check_listening(request)
-    made = await hub.tasks.submit(room, full, payloads, caller.user, options, key)
+    made = await hub.tasks.submit(room, full, payloads, caller.user, options, key, check, checked)
     if tracing.on:
         traces.keep(hub.store, *(traces.task(task.id) for task in made[: traces.SOME]))
     if said.payloads is None:
@@ -84,8 +86,9 @@ async def submit(
     return answer
 
 
-async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: bool) -> None:
-    """Raise `Malformed` when a payload does not fit the schema of the job, and `JobNotFound` for an unknown job."""
+async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: bool) -> str:
+    """Return the digest of the schema of the job; raises `Malformed` when a payload does not fit this schema, and
+    `JobNotFound` for an unknown job."""
     schema = (await hub.jobs.get(full)).schema
     fault = await hub.validation.check(full, schema, payloads, user)
     if fault is not None:
@@ -93,6 +96,7 @@ async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: b
             await hub.jobs.mark_slow(schema, fault.took)
         where = ["payloads", fault.number] if many else ["payload"]
         raise bodies.malformed("schema", ["body", *where, *fault.path], fault.message, None)
+    return schema_digest(orjson.loads(schema))
 
 
 def _options(said: SubmitBody, full: str) -> Options:
@@ -168,7 +172,7 @@ async def _reported(
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
     reports, large = [], set()
     for each, value in zip(said, values, strict=True):
-        report = Result(each.id.hex, each.status, kept(each.error), each.claim or "", value)
+        report = Result(each.id.hex, each.status, kept(each.error), each.claim or "", value, each.retry)
         if why := bodies.unfit(value, most):
             large.add(report.task)
             report = Result(report.task, "failed", why, report.claim)

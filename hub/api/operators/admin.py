@@ -29,8 +29,8 @@ from hub.api.shapes.operators import (
 )
 from hub.api.shapes.readers import whole_number
 from hub.capacity.nodes.models import DrainCall
-from hub.errors import BrakeOff, Forbidden, InvalidValue, UnknownNode
-from hub.sweeping.brake import Brake
+from hub.errors import Forbidden, InvalidValue, UnknownNode
+from hub.sweeping.brake import Brake, BrakeOff
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.reconciler import Reconciler
@@ -196,7 +196,7 @@ async def sweep(hub: Hub, body: Sent[SweepBody], log: Audit) -> Answer[SweptShap
     """Run one pass of both sweepers now, and return what it did; with `dryRun` what it would do."""
     dry_run = body.dry_run
     hub.clock.expire_override, _, _ = await hub.clock.read_switch()
-    audit = Reconciler(hub.store, hub.settings, hub.pools)
+    audit = Reconciler(hub.store, hub.settings, hub.pools, hub.holds)
     leases = await LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit).sweep(dry_run=dry_run)
     service = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
     nodes = await service.sweep(dry_run=dry_run)

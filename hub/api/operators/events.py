@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from hub.api.callers.credentials import credential
 from hub.api.handling.context import hang_up, in_seconds
-from hub.api.inputs import Query, Serving
+from hub.api.inputs import Caller, Query, Serving
 from hub.api.operations import Raw, Subject, operation, takes
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -24,7 +24,7 @@ from hub.api.shapes.answer import Answer
 from hub.api.shapes.messages import GapShape, SlowShape
 from hub.api.shapes.operators import EventShape, EventsShape, ExplanationShape, StepShape
 from hub.api.shapes.readers import whole_number
-from hub.errors import InvalidValue, NotFound, StoreUnavailable
+from hub.errors import Forbidden, InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import EventListener, Live
 from hub.history.why import KINDS, why
@@ -83,20 +83,32 @@ async def history(serving: Serving, limit: Limit, which: WantedEvents) -> Answer
     return Answer(EventsShape(events=_shown(found.events), complete=found.complete))
 
 
+_OF_CAPACITY = ("node", "slot", "ticket", "run")
+
+
 @router.get(
     "/why/{kind}/{id:path}",
-    **operation("explain", (RUNNER, ADMIN), p.WHY_LIMIT, refusals=(NotFound,), about=Subject("why", "id")),
+    **operation(
+        "explain",
+        (RUNNER, ADMIN),
+        p.WHY_LIMIT,
+        refusals=(Forbidden, NotFound),
+        about=Subject("why", "id"),
+        borrows=True,
+    ),
 )
-async def explain(serving: Serving, query: Query, kind: str, id: str) -> Answer[ExplanationShape]:
+async def explain(serving: Serving, caller: Caller, query: Query, kind: str, id: str) -> Answer[ExplanationShape]:
     """Explain the state of a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule`: the events, the
     rules behind them, and the next step. 404 when nothing is known of it.
 
     A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name, a schedule by
-    `room:name`.
+    `room:name`. A user's token that may borrow is told of nodes, slots, tickets and runs.
     """
     known = next((one for one in KINDS if one == kind), None)
     if known is None:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
+    if caller.by not in ("", "node") and known not in _OF_CAPACITY:
+        raise Forbidden(f"A token of a user is told of {', '.join(_OF_CAPACITY)} here.")
     limit = whole_number(query.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
     found = await why(serving.hub, serving.live.history, known, id, limit)
     steps = [StepShape(event=step.what, inSeconds=in_seconds(step.in_ms), rule=step.rule) for step in found.now.next]

@@ -229,10 +229,11 @@ async def _read_gauges(state: State) -> None:
 
 async def _refresh(hub: Hub) -> None:
     keys = hub.store.keys
-    nodes, sessions, brake, workers, jobs, later, dead = await hub.store.read_all(
+    nodes, sessions, brake, workers, jobs, later, dead, unwell, paused, classes, lines = await hub.store.read_all(
         [
             ("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("HGET", keys.brake, "state"),
             ("ZCARD", keys.worker_beats), ("ZCARD", keys.heads), ("ZCARD", keys.later), ("ZCARD", keys.dead),
+            ("ZCARD", keys.unwell), ("HLEN", keys.hooks_paused), ("SCARD", keys.classes), ("SCARD", keys.all_lines),
         ]
     )  # fmt: skip
     with suppress(StoreFault):  # fakeredis keeps no statistics
@@ -247,6 +248,12 @@ async def _refresh(hub: Hub) -> None:
     metrics.tasks_put_off.set(later)
     metrics.dead_letters.set(dead)
     metrics.slots_not_fresh.set((await hub.pools.unfresh()).number)
+    metrics.slots_unwell.set(unwell)
+    metrics.slot_classes.set(classes)
+    metrics.wanted_lines.set(lines)
+    hooks = await hub.hooks.all()
+    metrics.hook_messages_waiting.set(sum(int(each["waiting"]) for each in hooks))
+    metrics.hooks_paused.set(paused)
     await _refresh_queue(hub)
     await _refresh_tasks(hub)
     _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)

@@ -35,15 +35,18 @@ async def create(serving: Serving, operator: Caller, body: Sent[TokenBody], audi
     """
     holder = body.holder
     _check_kind(operator, holder)
+    if holder.superuser and operator.scopes and (not holder.scopes or holder.scopes - operator.scopes):
+        raise Forbidden("A superuser with scopes makes tokens of superusers with these scopes alone.")
     secret = "" if body.sha256 else new_secret(serving.hub.settings.realm)
-    token = await serving.hub.tokens.create(holder, body.sha256 or digest_of(secret) or "")
+    token = await serving.hub.tokens.create(holder, body.sha256 or digest_of(secret) or "", body.lives_s)
     serving.holders.forget()
+    made = _shown(token)
     await audit.write(
         "admin", "token.create", actor=operator.name, id=token.id, user=holder.name,
         userId=dashed(holder.user), superuser=holder.superuser, scopes=" ".join(in_order(holder.scopes)) or "all",
         kind=holder.kind, rooms=", ".join(sorted(holder.rooms)) or "all",
+        labels=", ".join(holder.labels) or "all", team=holder.team, expires=made["validUntilUtc"] or "never",
     )  # fmt: skip
-    made = _shown(token)
     if secret:
         made["token"] = secret
     answer = Answer(made, 201)
@@ -110,5 +113,9 @@ def _shown(token: Token) -> MadeTokenShape:
         active=holder.active,
         scopes=in_order(holder.scopes) or None,
         rooms=sorted(holder.rooms) or None,
+        labels=list(holder.labels) or None,
+        team=holder.team or None,
+        maxPriority=holder.max_priority,
+        validUntilUtc=None if holder.expires_s is None else time_at(holder.expires_s),
         createdAtUtc=None if at is None else time_at(at / 1_000_000),
     )

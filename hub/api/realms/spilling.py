@@ -15,8 +15,8 @@ from hub.api.realms.others import ServedRealms
 from hub.api.realms.search import LOOK_S, where_lent
 from hub.api.realms.subjects import NAMED, UnknownRealm
 from hub.capacity.leases import Leases
-from hub.capacity.models import Elsewhere, EndedLease, Ticket
-from hub.capacity.watching import Held
+from hub.capacity.models import Elsewhere, Ticket
+from hub.capacity.watching import NOTHING, Heard, Held, Watched
 from hub.core import Hub
 from hub.errors import LeaseOver, Settling, StoreUnavailable, Unavailable
 from hub.observability.realms import within
@@ -130,28 +130,33 @@ def away_or(realms: ServedRealms, name: str) -> Hub:
 
 
 async def watched(
-    request: Request, hub: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
-) -> list[EndedLease]:
-    """Wait until one of these leases ends, as `hub.watching.wait` does, and return those that have ended. Leases that
+    request: Request,
+    hub: Hub,
+    leases: Sequence[Held],
+    wait_s: float,
+    ended: Callable[[], Awaitable[bool]],
+    heard: Heard = NOTHING,
+) -> Watched:
+    """Wait until one of these leases ends, as `hub.watching.wait` does, and return what that returns. Leases that
     other realms have made for tickets of this realm are watched too, and any lease of any realm when the call names no
     realm. A realm that is away reports no end."""
     theirs = await _lent_by(request, hub, leases)
     if not theirs:
-        return await hub.watching.wait(leases, wait_s, ended)
+        return await hub.watching.wait(leases, wait_s, ended, heard)
     elsewhere = {held for found in theirs.values() for held in found}
     waits = [
-        asyncio.create_task(_wait(name, other, theirs[name], wait_s, ended), name="watch")
+        asyncio.create_task(_wait(name, other, theirs[name], wait_s, ended, heard), name="watch")
         for name in theirs
         if (other := hub_of(request.app.state.realms, name))
     ]
     if own := [held for held in leases if held not in elsewhere]:
-        waits.append(asyncio.create_task(hub.watching.wait(own, wait_s, ended), name="watch"))
+        waits.append(asyncio.create_task(hub.watching.wait(own, wait_s, ended, heard), name="watch"))
     try:
         for each in asyncio.as_completed(waits):
             with suppress(StoreUnavailable):
-                if found := await each:
+                if any(found := await each):
                     return found
-        return []
+        return Watched([], [], [])
     finally:
         await cancel_all(waits)
 
@@ -181,7 +186,12 @@ async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[s
 
 
 async def _wait(
-    name: str, other: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
-) -> list[EndedLease]:
+    name: str,
+    other: Hub,
+    leases: Sequence[Held],
+    wait_s: float,
+    ended: Callable[[], Awaitable[bool]],
+    heard: Heard,
+) -> Watched:
     with within("" if name == DEFAULT else name):
-        return await other.watching.wait(leases, wait_s, ended)
+        return await other.watching.wait(leases, wait_s, ended, heard)

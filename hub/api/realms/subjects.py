@@ -147,7 +147,10 @@ def _in_body(kind: str, document: Mapping[str, Any]) -> About:
             leases = get("leases")
             document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
     get = neutral.in_old_names(dict(document)).get
-    rules: tuple[tuple[Kind, str], ...] = (("labels", label(_text(get("labelKey")))),)
+    asked = get("labelKey")
+    if kind == "borrow" and asked is None and isinstance(others := get("anyOf"), list):
+        asked = neutral.in_old_names(others[0]).get("labelKey") if others and isinstance(others[0], dict) else None
+    rules: tuple[tuple[Kind, str], ...] = (("labels", label(_text(asked))),)
     if kind == "borrow":
         names = get("realms")
         return About(rules, realm=(_text(names[0]) or None) if isinstance(names, list) and names else None)

@@ -281,10 +281,10 @@ class HubProtocol(HttpToolsProtocol):
             self._look_in(self._tick_s)
 
 
-def closing_answer(refusal: HubError) -> bytes:
+def closing_answer(refusal: HubError, path: str = "/") -> bytes:
     """Return a whole answer with this refusal, as bytes, for a connection that is closed without asking an
     application."""
-    document = orjson.dumps(problem(refusal, "/"))
+    document = orjson.dumps(problem(refusal, path))
     head = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"
     again = b"" if refusal.retry_after_s is None else b"retry-after: %d\r\n" % math.ceil(refusal.retry_after_s)
     phrase = HTTPStatus(refusal.status).phrase.encode()

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.shapes.neutral import CONTENT_TYPE, NEUTRAL
+from hub.api.shapes.neutral import BEFORE, CONTENT_TYPE, NEUTRAL
 from hub.wire import to_json
 
 T_co = TypeVar("T_co", covariant=True)
@@ -32,7 +32,9 @@ class Answer(Response, Generic[T_co]):
             kind = _JSON
             if (neutral := scope.get(NEUTRAL)) is not None and self.status_code in neutral.answers:
                 document, kind = neutral.rename(self.status_code, document), CONTENT_TYPE
-                headers = [*headers, (b"vary", b"Accept")]
+                before = scope.get(BEFORE, b"")
+                headers = [(name, before + text if name == b"location" else text) for name, text in headers]
+                headers.append((b"vary", b"Accept"))
             body = to_json(document)
             headers = [(b"content-length", b"%d" % len(body)), (b"content-type", kind), *headers]
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})

@@ -45,6 +45,16 @@ Slots = Annotated[int, doc("How many slots it has on offer or lent.", 8, ge=0)]
 Lent = Annotated[int, doc("How many of its slots are lent.", 3, ge=0)]
 Free = Annotated[int, doc("How many of its slots are free.", 4, ge=0)]
 HeldBack = Annotated[int, doc("How many of its slots are published and not on offer.", 1, ge=0)]
+HeldBackBy = Annotated[
+    dict[str, int],
+    doc(
+        "How many of these for each cause: `unwell`, `draining` (also of a cordon), `not fresh`, `in grace` (a lease "
+        "ended early), `suspect`; counted up to a thousand.",
+        {"unwell": 1},
+    ),
+]
+HeldWhy = Annotated[str, doc("Why it is held back: it is unwell; left out when it is not.", "no answer")]
+HeldBy = Annotated[Literal["node", "operator"], doc("Who holds it back.", "node")]
 Ended = Annotated[int, doc("How many leases ended by this.", 1, ge=0)]
 Total = Annotated[int, doc("How many there are in all, on this page or not.", 42, ge=0)]
 Version = Annotated[int, doc("The version of what the hub told the node; the node names it with its next beat.", 7)]

@@ -98,13 +98,16 @@ class JobBody(BaseModel):
 class ServedBody(JobBody):
     """A job, as a worker registers it. `incarnation` names the process of the worker; the latest process to register is
     the worker. `maxAttempts` and `backoffSeconds` are for tasks that name none themselves; those of the latest
-    registration count."""
+    registration count, and so does its `validate`: with it a payload that does not fit the schema is refused."""
 
     incarnation: Process = ""
     max_attempts: Attempts = Field(default=1, alias="maxAttempts")
     backoff_s: Backoff = Field(default=1, alias="backoffSeconds")
     result_schema: Annotated[Object | None, doc("The JSON Schema of what its tasks come to.", {"type": "object"})] = (
         Field(default=None, alias="resultSchema")
+    )
+    validate_: Annotated[StrictBool, doc("Refuse tasks whose payload does not fit the schema.", True)] = Field(
+        default=False, alias="validate"
     )
 
 
@@ -225,6 +228,7 @@ class ResultBody(BaseModel):
     error: Why | None = None
     claim: ClaimName | None = None
     result: Any = _RESULT
+    retry: Annotated[StrictBool, doc("False: it fails for good, as no further attempt could do better.", False)] = True
 
     _of_completed = model_validator(mode="after")(_result_of_completed)
 

@@ -12,6 +12,7 @@ from hub.api.shapes.body import Body
 from hub.api.shapes.fields import RUN, SLOT, TOKEN, doc
 from hub.api.shapes.readers import (
     LABEL,
+    TEXT,
     Member,
     Text,
     Truth,
@@ -22,13 +23,16 @@ from hub.api.shapes.readers import (
     number,
     whole,
 )
+from hub.capacity.attributes import PREFER_MAX, read_keys
 from hub.capacity.models import RUN_MAX
 from hub.errors import InvalidValue, MissingMember
 from hub.settings.realms import SPILL_MAX, read_others
 
+ANY_OF_MAX = 4
 LEASES_MAX = 1000
 REASON_MAX = 200
 RUN_NAME_MAX = 128
+NAME_MAX = 200
 WAIT_MAX_S = 86_400
 WATCH_MAX_S = 30
 
@@ -50,7 +54,8 @@ def _run_name(value: Any, name: str) -> str:
     return text
 
 
-def _why(value: Any, name: str) -> str:
+def read_reason(value: Any, name: str) -> str:
+    """Return the reason of an operator without blanks around it; raises `InvalidValue`."""
     text = as_text(value, name).strip()
     if len(text) > REASON_MAX or not text.isprintable():
         raise InvalidValue(f"{name} has at most {REASON_MAX} characters, and no control characters", member=name)
@@ -77,6 +82,12 @@ def _leases(value: Any, name: str) -> list[tuple[str, str]]:
     return [(lease.browser_id.strip(), lease.lease_token) for lease in leases]
 
 
+def _heard(value: Any, name: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(reason, str) for reason in value.values()):
+        raise InvalidValue(f"{name} must be an object of slot id: what was heard last", member=name)
+    return value
+
+
 def _realms(value: Any, name: str) -> tuple[str, ...]:
     try:
         return read_others(value)
@@ -86,6 +97,10 @@ def _realms(value: Any, name: str) -> tuple[str, ...]:
 
 _FINITE = float_schema(strict=True, allow_inf_nan=False)
 
+TtlIsDefault = Annotated[
+    Truth,
+    doc("`ttlSeconds` is a default of the client: the `ttlSeconds` of the rule of the pool replaces it.", False),
+]
 RunId = Annotated[
     Any,
     Member(lambda value, _: value, any_schema(), type="string", maxLength=RUN_MAX),
@@ -96,17 +111,65 @@ Slot = doc("The id of the slot; it may be called `slotId` as well.", SLOT)
 Token = doc("The fencing token of the lease.", TOKEN)
 
 
+def _name(value: Any, name: str) -> str:
+    text = as_text(value, name).strip()
+    if len(text) > NAME_MAX or not (text.isprintable() or not text):
+        raise InvalidValue(f"{name} has at most {NAME_MAX} characters, and no control characters", member=name)
+    return text
+
+
+def _prefer(value: Any, name: str) -> str:
+    return read_keys(value, name, PREFER_MAX)
+
+
+Where = Annotated[
+    Text, doc("What the slot must be like: comparisons of its attributes, in a subset of CEL.", "vram >= 40")
+]
+
+
+class AlternativeBody(Body):
+    """One of the things that a borrow takes."""
+
+    missing = {"labelKey": ("each of anyOf needs a label", "anyOf")}
+    label_key: Annotated[str, LABEL]
+    where: Where = ""
+
+
+def read_any_of(value: Any, name: str) -> list[AlternativeBody]:
+    """Return the alternatives of a borrow, the best first; raises `InvalidValue` and `MissingMember`."""
+    if not isinstance(value, list) or len(value) > ANY_OF_MAX or not all(isinstance(each, dict) for each in value):
+        raise InvalidValue(f"{name} must be a list of at most {ANY_OF_MAX} objects with label and where", member=name)
+    return [AlternativeBody.read(neutral.in_old_names(each)) for each in value]
+
+
 class BorrowBody(Body):
     """A borrow: the label that is asked for, and the terms of the lease."""
 
-    label_key: Annotated[str, LABEL]
+    label_key: Annotated[str, LABEL] = ""
+    where: Where = ""
+    any_of: Annotated[
+        list[AlternativeBody],
+        Member(read_any_of, type="array", maxItems=ANY_OF_MAX, items=AlternativeBody),
+        doc("What else will do, the best first; `label` and `where` come before these and may be left out.", []),
+    ] = []
+    prefer: Annotated[
+        str,
+        Member(_prefer, type="array", maxItems=PREFER_MAX, items=TEXT),
+        doc("Of the free slots that will do, one in which this is warm, the dearest key first.", ["repo-42"]),
+    ] = ""
     ttl_seconds: Annotated[
         float | None,
         Member(_any_ttl, _FINITE, type=["number", "string"]),
         doc("After so many seconds the lease lapses unless it is renewed.", 60),
     ] = None
+    ttl_is_default: TtlIsDefault = False
     run_name: Annotated[
         str, Member(_run_name, type="string", maxLength=RUN_NAME_MAX), doc("What people call the run.", "nightly")
+    ] = ""
+    name: Annotated[
+        str,
+        Member(_name, type="string", maxLength=NAME_MAX),
+        doc("What the borrower calls itself. Default: the name of the run, else its address.", "ann@laptop:pytest"),
     ] = ""
     run_id: RunId = None
     priority: Annotated[int, whole(-100, 100), doc("The higher one is served first.", 0)] = 0
@@ -135,7 +198,9 @@ class ReturnBody(Body):
     force: Annotated[Truth, doc("The same, without a grace.", False)] = False
     only_run: Annotated[Truth, doc("End no lease but one of the run that the call names.", False)] = False
     reason: Annotated[
-        str, Member(_why, type="string", maxLength=REASON_MAX), doc("Why, for the audit log.", "the rack is on fire")
+        str,
+        Member(read_reason, type="string", maxLength=REASON_MAX),
+        doc("Why, for the audit log.", "the rack is on fire"),
     ] = ""
     run_id: RunId = None
 
@@ -155,6 +220,7 @@ class RenewBody(Body):
     ttl_seconds: Annotated[
         float | None, Member(_ttl, type="number"), doc("For how many seconds; as long as before unless told.", 60)
     ] = None
+    ttl_is_default: TtlIsDefault = False
 
 
 class HeldBody(Body):
@@ -178,6 +244,24 @@ class WatchBody(Body):
         Member(_leases, type="array", minItems=1, maxItems=LEASES_MAX, items=HeldBody),
         doc("Those that the caller holds.", []),
     ]
+    unwell: Annotated[
+        dict[str, str] | None,
+        Member(_heard, type="object", additionalProperties=TEXT),
+        doc(
+            "Asks also for slots that are held because they are unwell: slot id to the last reason heard, or left out "
+            "for none. The call returns as soon as one of them has another.",
+            {},
+        ),
+    ] = None
+    ending: Annotated[
+        dict[str, str] | None,
+        Member(_heard, type="object", additionalProperties=TEXT),
+        doc(
+            "Asks also for leases that are about to end by the rules of their pools: slot id to the last `end` heard, "
+            "or left out for none. The call returns as soon as one of them has another.",
+            {},
+        ),
+    ] = None
 
 
 class AttributeBody(Body):

@@ -10,6 +10,19 @@ from hub.api.shapes import fields as w
 from hub.api.shapes.fields import doc
 
 
+class HolderShape(TypedDict):
+    """The holder of a lease or of a place in the queue: the caller that borrowed."""
+
+    user: Annotated[str | None, doc("The user of the token that borrowed; null for a shared secret.", "ann")]
+    team: Annotated[str | None, doc("The team of that token.", "ml")]
+    name: Annotated[str, doc("What the borrower calls itself.", "ann@laptop:pytest")]
+    client: Annotated[str, doc("The address that it borrowed from.", "10.0.0.7")]
+
+
+Holder = Annotated[HolderShape | None, doc("Its holder; null where the hub does not know it.", None)]
+RunName = Annotated[str, doc("What the borrower called its run.", "nightly")]
+
+
 class GrantShape(TypedDict):
     """A lease of a slot to the caller."""
 
@@ -23,6 +36,7 @@ class GrantShape(TypedDict):
     ]
     nodeId: Annotated[str | None, doc("The node that offers it.", w.NODE)]
     runName: Annotated[str | None, doc("What the borrower called its run.", "nightly")]
+    holder: Holder
     expiresAtUtc: Annotated[
         str, doc("When the lease lapses unless it is renewed.", w.TIME, json_schema_extra=w.DATE_TIME)
     ]
@@ -83,6 +97,12 @@ class SessionShape(TypedDict):
     borrowedAtUtc: Annotated[str, doc("Since when it is lent.", w.TIME, json_schema_extra=w.DATE_TIME)]
     ttlSeconds: Annotated[float, doc("For how many seconds it was lent, or renewed.", 60.0)]
     secondsLeft: w.SecondsLeft
+    holder: Holder
+    runName: NotRequired[RunName]
+    held: NotRequired[w.HeldWhy]
+    heldBy: NotRequired[w.HeldBy]
+    endsBy: NotRequired[Annotated[Literal["max-hold", "idle"], doc("By which rule of its pool it ends.", "max-hold")]]
+    endsInSeconds: NotRequired[Annotated[float, doc("In how many seconds that is, renewed or not.", 3600.0)]]
 
 
 class SessionPageShape(TypedDict):
@@ -119,14 +139,49 @@ class EndedLeaseShape(TypedDict):
     ]
 
 
+class UnwellLeaseShape(TypedDict):
+    """A lease whose slot is held because it is unwell, or is well again."""
+
+    browserId: w.SlotId
+    leaseToken: w.LeaseToken
+    reason: Annotated[str, doc("Why it is unwell, in the words of its node or an operator; empty: well.", "no answer")]
+    heldBy: NotRequired[w.HeldBy]
+
+
+class EndingLeaseShape(TypedDict):
+    """A lease that is about to end by a rule of its pool, or no longer is."""
+
+    browserId: w.SlotId
+    leaseToken: w.LeaseToken
+    reason: Annotated[
+        Literal["max-hold", "idle", "rule-change", ""],
+        doc("By which rule, or since a rule has changed; empty: it does not end so soon any more.", "idle"),
+    ]
+    end: Annotated[str, doc("Names the end, to be sent with the next call; empty where there is none.", "1750000")]
+    secondsLeft: Annotated[float, doc("In how many seconds it ends.", 60.0)]
+
+
 class WatchedShape(TypedDict):
-    """The watched leases that are over."""
+    """The watched leases that are over, and those whose slot is unwell or that are about to end."""
 
     over: Annotated[list[EndedLeaseShape], doc("Empty when the time was over before any of them was.", [])]
+    unwell: NotRequired[
+        Annotated[list[UnwellLeaseShape], doc("Those of another reason than was heard; only where asked for.", [])]
+    ]
+    ending: NotRequired[
+        Annotated[list[EndingLeaseShape], doc("Those of another end than was heard; only where asked for.", [])]
+    ]
+
+
+class AlternativeShape(TypedDict):
+    """One of the things that a borrow takes."""
+
+    label: w.AskedLabel
+    where: Annotated[str, doc("What the slot must be like; empty where any will do.", "vram >= 40")]
 
 
 class PlaceShape(TypedDict):
-    """A borrow that waits, with its place in the queue of its label."""
+    """A borrow that waits, with its place among those of its label that want the same."""
 
     ticket: w.TicketId
     position: w.Position
@@ -135,6 +190,23 @@ class PlaceShape(TypedDict):
     sinceUtc: Annotated[str, doc("Since when it waits.", w.TIME, json_schema_extra=w.DATE_TIME)]
     estimatedWaitSeconds: w.Estimate
     secondsLeft: Annotated[float, doc("Seconds until it is given up unless it is attended.", 60.0)]
+    holder: Holder
+    runName: NotRequired[RunName]
+    anyOf: NotRequired[
+        Annotated[
+            list[AlternativeShape],
+            doc("What it takes, the best first; left out where any slot of the label will do.", []),
+        ]
+    ]
+    hint: NotRequired[
+        Annotated[
+            str,
+            doc(
+                "That no slot could serve it as things are, and why; told of a single ticket.",
+                "vram >= 80: the 12 slots of gpu have 24 or 40",
+            ),
+        ]
+    ]
 
 
 class WaitingTicketShape(PlaceShape):

@@ -1,8 +1,8 @@
 """The neutral names of members (such as `slotId`), beside the names of a hub that lends browsers (`browserId`), and the
 reading of bodies with neutral names.
 
-A caller asks for answers in neutral names with `Accept: application/vnd.capacity-hub+json`; all other answers keep the
-old names.
+A caller asks for answers in neutral names with `/v2` before the path, or with the header
+`Accept: application/vnd.capacity-hub+json`; all other answers keep the old names.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
-from hub.errors import HubError
+from hub.capacity.models import MEMBERS_OF_SLOTS
+from hub.errors import BadInput, HubError
 
 MEDIA_TYPE: Final = "application/vnd.capacity-hub+json"
 CONTENT_TYPE: Final = MEDIA_TYPE.encode()
 NEUTRAL: Final = "hub.neutral"
 """The key in the scope of a call that asks for neutral names; the value is the `NeutralNames` of the operation."""
+BEFORE: Final = "hub.before"
+"""The key in the scope of a call with a prefix before its path that asks for neutral names; the value is the prefix."""
+MEMBERS: Final = "hub.members"
+"""The key in the scope of every call that was let in; the value is the `NeutralNames` of the operation."""
 NAMES: Final[Mapping[str, str]] = {
     "browserId": "slotId",
     "labelKey": "label",
@@ -51,6 +56,7 @@ NAMES: Final[Mapping[str, str]] = {
     "startedUtc": "startedAt",
     "submittedUtc": "submittedAt",
     "timestampUtc": "timestamp",
+    "validUntilUtc": "validUntil",
 }
 """Neutral names by old names. Members that are not listed have the same name, in camelCase."""
 LEASE: Final = {"leaseToken": "token", "ttlSeconds": "ttlSeconds", "expiresAtUtc": "expiresAt"}
@@ -70,6 +76,12 @@ class NamesDiffer(HubError):
 
     code = "names-differ"
     status = 422
+
+
+class UnknownMember(BadInput):
+    """The refusal of a body with a member that its operation does not have, to a caller that asks for neutral names."""
+
+    code = "unknown-member"
 
 
 def name_of(name: str) -> str:
@@ -110,7 +122,8 @@ def _either(document: dict[str, Any], old: str, new: str, value: Any) -> dict[st
 
 
 def slot_in_old_names(slot: dict[str, Any]) -> dict[str, Any]:
-    """Return a published slot in the old names, with the members of its `attributes` as members of its own."""
+    """Return a published slot in the old names, with the members of its `attributes` as members of its own, but those
+    named like a member of slots, which stay there."""
     if "label" not in slot or "labelKey" in slot:
         return slot
     renamed = dict(slot)
@@ -118,16 +131,23 @@ def slot_in_old_names(slot: dict[str, Any]) -> dict[str, Any]:
     for old, new in OF_SLOTS.items():
         if new in renamed and old not in renamed:
             renamed[old] = renamed.pop(new)
-    return {**attributes, **renamed} if isinstance(attributes, dict) else renamed
+    if not isinstance(attributes, dict):
+        return renamed
+    apart = {name: value for name, value in attributes.items() if name in MEMBERS_OF_SLOTS}
+    beside = {name: value for name, value in attributes.items() if name not in MEMBERS_OF_SLOTS}
+    return {**beside, **renamed, **({"attributes": apart} if apart else {})}
 
 
 def attributes(item: Any) -> Any:
     """Return the attributes of a slot: the members that its node gave a value, without those that the lease has
-    already."""
+    already. Those that it published in the old names, as the member `attributes`, are among them."""
     if not isinstance(item, dict):
         return item
-    return {
+    own = item.get("attributes")
+    found = {
         ("version" if name == "browserVersion" else name): value
         for name, value in item.items()
-        if name not in MEMBERS_OF_LEASES and value not in (None, {})
+        if name not in MEMBERS_OF_LEASES and name != "attributes" and value not in (None, {})
     }
+    own = own if isinstance(own, dict) else {} if own is None else {"attributes": own}
+    return {name: value for name, value in own.items() if value not in (None, {})} | found

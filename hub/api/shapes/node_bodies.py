@@ -2,68 +2,55 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import str_schema
 
-from hub.api.shapes import neutral
 from hub.api.shapes.body import Body
 from hub.api.shapes.fields import LABEL as LABEL_SHOWN
-from hub.api.shapes.fields import NODE, RUN, SLOT, TOKEN, doc
+from hub.api.shapes.fields import NODE, SLOT, TOKEN, doc
+from hub.api.shapes.hold_bodies import NUMBER_MAX, SLOTS_MAX, TERM, CallerBody, HeldSlots, Host, is_term
 from hub.api.shapes.readers import (
-    LABEL,
     TEXT,
     TEXTS,
     Digest,
-    Incarnation,
     Member,
     Text,
+    Truth,
     as_seconds,
     as_text,
-    one_of,
     reading_with,
     whole,
     whole_number,
 )
-from hub.capacity.labels import parse_label
-from hub.capacity.models import RUN_MAX, check_run_id, check_slot_id, compact
+from hub.api.shapes.slot_bodies import ATTRIBUTES, WARM, PublishBody, attributes_of, of_slots, read_numbers
+from hub.capacity.attributes import read_warm
+from hub.capacity.models import check_slot_id, compact
 from hub.capacity.nodes.models import (
     DRAIN_DEADLINE_MAX_S,
     ID_MAX,
+    UNSAID,
     Beat,
     DrainCall,
-    LentFor,
-    NodeCaller,
     check_node_id,
     check_reason,
 )
 from hub.errors import InvalidValue, MissingMember
 from hub.tokens.models import read_flag
 
-SLOTS_MAX = 1000  # slots per call
 BEATS_MAX = 1000
-NUMBER_MAX = 2**53
-IDLE_MAX_S = 86_400
-_NUMBERS = {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
-_TERM = re.compile(r"[0-9]{1,19}")
-
-
-def _is_term(value: Any) -> bool:
-    return isinstance(value, str) and _TERM.fullmatch(value) is not None
 
 
 def _term(value: Any, name: str) -> str:
-    if not _is_term(value):
+    if not is_term(value):
         raise InvalidValue(f"{name} must be what the hub answered to the registration, as text", member=name)
     return str(value)
 
 
 def _drain_call(value: Any, name: str) -> DrainCall:
     call = value if isinstance(value, dict) else {}
-    if not isinstance(call.get("on"), bool) or not _is_term(call.get("number")):
+    if not isinstance(call.get("on"), bool) or not is_term(call.get("number")):
         wanted = f"{name} must be what the hub answered to a beat: an object with on, number and leftMs"
         raise InvalidValue(wanted, member=name)
     left_ms = call.get("leftMs")
@@ -96,61 +83,10 @@ def _in_short(value: Any) -> str:
     return value if isinstance(value, str) else compact(value, "labels")
 
 
-def _slot_labels(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidValue(f"{name} of a slot must be an object", member=name)
-    return value
-
-
-def _slots(value: Any, name: str) -> list[dict[str, Any]]:
-    listed = value or []
-    if not isinstance(listed, list) or not all(isinstance(slot, dict) for slot in listed):
-        raise InvalidValue(f"{name} must be a list of objects", member=name)
-    return [neutral.slot_in_old_names(slot) for slot in listed]
-
-
-def _pools(value: Any, name: str) -> dict[str, int]:
-    pools = value or {}
-    if not isinstance(pools, dict):
-        raise InvalidValue(f"{name} must be an object of label: number of slots", member=name)
-    return {label: whole_number(count, f"{name}.{label}", 0, SLOTS_MAX) for label, count in pools.items()}
-
-
-def _by_slot(what: str) -> Callable[[Any, str], dict[str, str]]:
-    """Return the reader of an object of slot id: token, or another number of that counter."""
-
-    def read(value: Any, name: str) -> dict[str, str]:
-        numbers = value or {}
-        if not isinstance(numbers, dict) or not all(_is_term(number) for number in numbers.values()):
-            raise InvalidValue(f"{name} must be an object of slot id: {what}", member=name)
-        return numbers
-
-    return read
-
-
-_lent, _numbers = _by_slot("lease token"), _by_slot("number of its end, as text, as a heartbeat is answered")
-
-
-def _lent_for(value: Any, name: str) -> dict[str, LentFor]:
-    listed = value or {}
-    if not isinstance(listed, dict) or not all(isinstance(request, dict) for request in listed.values()):
-        raise InvalidValue(f"{name} must be an object of slot id: object with labelKey and runId", member=name)
-    return {slot: _asked(request) for slot, request in listed.items()}
-
-
-def _asked(request: dict[str, Any]) -> LentFor:
-    request = neutral.in_old_names(request)
-    label, run = request.get("labelKey"), request.get("runId")
-    return LentFor(
-        "" if label is None else parse_label(as_text(label, "labelKey")).text,
-        "" if run is None else check_run_id(as_text(run, "runId")),
-    )
-
-
 def _recycled(value: Any, name: str) -> dict[str, str]:
     listed = value or []
     if isinstance(listed, dict) and len(listed) <= SLOTS_MAX:
-        return {check_slot_id(slot): number for slot, number in _numbers(listed, name).items()}
+        return {check_slot_id(slot): number for slot, number in read_numbers(listed, name).items()}
     if not (isinstance(listed, list) and len(listed) <= SLOTS_MAX and all(isinstance(slot, str) for slot in listed)):
         wanted = f"{name} must be a list of at most {SLOTS_MAX} slot ids, or an object of slot id: number of its end"
         raise InvalidValue(wanted, member=name)
@@ -174,132 +110,10 @@ def _announced_id(value: Any, name: str) -> str:
     return check_node_id(text)
 
 
-def _slot_id(value: Any, name: str) -> str:
-    return check_slot_id(as_text(value, name).strip())
-
-
-def _idle(value: Any, name: str) -> float | None:
-    seconds = as_seconds(value)
-    if seconds is not None and not 0 <= seconds <= IDLE_MAX_S:
-        raise InvalidValue(f"{name} must be from 0 to {IDLE_MAX_S}", member=name)
-    return seconds
-
-
 _PLAIN_ID = str_schema(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")  # most ids: taken as they are
 NodeId = Annotated[
     str, Member(_node_id, _PLAIN_ID, type="string", minLength=1, maxLength=ID_MAX), doc("The id of the node.", NODE)
 ]
-
-
-class CallerBody(Body):
-    """The process that speaks for a node, and the number of its call."""
-
-    incarnation: Incarnation = ""
-    number: Annotated[
-        int | None,
-        whole(
-            0,
-            NUMBER_MAX,
-            description="Of this call; rises with each call of the incarnation, and stays when one is repeated. A call "
-            "older than the last one carried out for a slot leaves that slot alone.",
-            examples=[7],
-        ),
-    ] = None
-
-    def caller(self) -> NodeCaller:
-        """Return the process and the number of its call. A number without an incarnation is ignored."""
-        return NodeCaller(self.incarnation, str(self.number) if self.incarnation and self.number is not None else "")
-
-
-class SlotBody(Body):
-    """A slot that is put on offer. All further members are kept, and shown to the borrower."""
-
-    spellings = {"labelKey": ("labelKey", "label"), "slotId": ("slotId", "browserId")}
-    missing = {
-        "labelKey": ("every slot needs a labelKey", "labelKey"),
-        "slotId": ("every slot needs a slotId", "slotId"),
-    }
-    label_key: Annotated[str, LABEL]
-    slot_id: Annotated[
-        str, Member(_slot_id, type="string", pattern="^[A-Za-z0-9._-]{1,200}$"), doc("The id of the slot.", SLOT)
-    ]
-    node_id: Annotated[Text, doc("The node that offers it, which the path names already.", NODE)] = ""
-    web_socket_endpoint: Annotated[Text, doc("Where the slot is reached.", "ws://10.0.0.7:9222/")] = ""
-    endpoint: Annotated[Text, doc("The same; `webSocketEndpoint` counts where both are there.", "10.0.0.7:9222")] = ""
-    browser_type: Annotated[
-        Text, doc("What kind of slot it is; the second segment of the label unless told.", "a100")
-    ] = ""
-    labels: Annotated[dict[str, Any], Member(_slot_labels, **TEXTS), doc("What else it is.", {"memory": "80G"})] = {}
-    idle_timeout_seconds: Annotated[
-        float | None,
-        Member(_idle, type="number", minimum=0, maximum=IDLE_MAX_S),
-        doc("After so many seconds without a borrow the node may close it.", 600),
-    ] = None
-
-
-class PublishBody(CallerBody):
-    """The slots that a node offers, one by one in `slots` or by their number in `pools`. `lent` has the tokens of slots
-    that are lent, and `lentFor` the labels and runs under which these were asked for."""
-
-    slots: Annotated[
-        list[dict[str, Any]],
-        Member(_slots, type="array", items=SlotBody, maxItems=SLOTS_MAX),
-        doc("The slots, one by one.", []),
-    ] = []
-    pools: Annotated[
-        dict[str, int],
-        Member(_pools, type="object", additionalProperties={"type": "integer", "minimum": 0, "maximum": SLOTS_MAX}),
-        doc("How many slots of each label; the hub names them.", {LABEL_SHOWN: 4}),
-    ] = {}
-    lent: Annotated[
-        dict[str, str],
-        Member(_lent, **_NUMBERS),
-        doc("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
-    ] = {}
-    lent_for: Annotated[
-        dict[str, LentFor],
-        Member(
-            _lent_for,
-            type="object",
-            additionalProperties={
-                "type": "object",
-                "properties": {
-                    "labelKey": {"type": "string", "examples": ["gpu:a100"]},
-                    "runId": {"type": "string", "maxLength": RUN_MAX, "examples": [RUN]},
-                },
-            },
-        ),
-        doc(
-            "As what those were asked for, as the hub told the node; they count for the label of their pool otherwise.",
-            {SLOT: {"labelKey": "gpu:a100", "runId": RUN}},
-        ),
-    ] = {}
-    policy: Annotated[
-        Literal["recycle", "reuse", "fresh"],
-        one_of("recycle", "reuse", "fresh"),
-        doc(
-            "`fresh`: after each lease a slot is held back until the node says that it is fresh. `recycle`: the node "
-            "is asked to replace a slot after each lease, and the slot may be lent before. `reuse`: it is lent again "
-            "as it is.",
-            "reuse",
-        ),
-    ] = "recycle"
-    made_fresh: Annotated[
-        dict[str, str],
-        Member(_numbers, **_NUMBERS),
-        doc("Of slots with the policy `fresh` the last number in `ends` for which they were made fresh.", {}),
-    ] = {}
-    ends: Annotated[
-        dict[str, str],
-        Member(_numbers, **_NUMBERS),
-        doc(
-            "As answered to a heartbeat, of those not made fresh yet: a store that was lost holds them back again.", {}
-        ),
-    ] = {}
-
-    def freshness(self, slot: str) -> tuple[str, str]:
-        """Return the last end for which a slot was made fresh, and one for which it was not yet; '' for none."""
-        return self.made_fresh.get(slot, ""), self.ends.get(slot, "")
 
 
 class RegisterBody(PublishBody):
@@ -318,6 +132,7 @@ class RegisterBody(PublishBody):
     capacity: Annotated[int, Member(_capacity, type="integer", minimum=0), doc("How many slots it has.", 8)] = 1
     labels: Annotated[dict[str, str], Member(_labels, **TEXTS), doc("What it says of itself.", {"zone": "eu-1"})] = {}
     base_url: Annotated[Text, doc("Where it can be asked itself.", "http://10.0.0.7:5000")] = ""
+    host: Host = ""
     drain_call: Annotated[
         DrainCall | None,
         Member(
@@ -339,14 +154,17 @@ class RegisterBody(PublishBody):
         Member(
             _term,
             type="string",
-            pattern=f"^{_TERM.pattern}$",
+            pattern=f"^{TERM.pattern}$",
             description="What this incarnation was answered when it registered; it says which of two is newer.",
             examples=["1875000000000"],
         ),
     ] = ""
+    first: Annotated[Truth, doc("It has not registered before: it waits while a lost store hears others.", True)] = (
+        False
+    )
 
 
-class BeatBody(Body):
+class BeatBody(CallerBody):
     """A heartbeat."""
 
     spellings = {"nodeId": ("nodeId", "NodeId")}
@@ -361,12 +179,37 @@ class BeatBody(Body):
             {SLOT: TOKEN},
         ),
     ] = {}
-    incarnation: Incarnation = ""
+    held: Annotated[
+        HeldSlots,
+        doc(
+            "All slots that the process holds now because they are unwell, each with the reason: they are not lent. "
+            "Where it is left out, nothing changes; a beat says it when it has changed.",
+            {SLOT: "does not answer"},
+        ),
+    ] = None
+
+    attributes: Annotated[
+        dict[str, str],
+        Member(of_slots(attributes_of), type="object", additionalProperties=ATTRIBUTES | {"type": ["object", "null"]}),
+        doc("Slots that are another like than the hub was told, with all their attributes; null for none.", {}),
+    ] = {}
+    warm: Annotated[
+        dict[str, str],
+        Member(of_slots(read_warm), type="object", additionalProperties=WARM),
+        doc("Slots in which something else is warm than the hub was told.", {SLOT: ["repo-42"]}),
+    ] = {}
 
     @property
     def beat(self) -> Beat:
         """Return the heartbeat."""
-        return Beat(self.node_id, self.version, self.recycled, self.incarnation)
+        beat = Beat(self.node_id, self.version, self.recycled, self.incarnation)
+        if self.held is None and not self.attributes and not self.warm:
+            return beat
+        described = {
+            slot: (self.attributes.get(slot, UNSAID), self.warm.get(slot, UNSAID))
+            for slot in {**self.attributes, **self.warm}
+        }
+        return beat._replace(held=self.held, number=self.caller().number, described=described)
 
 
 class BeatsBody(Body):

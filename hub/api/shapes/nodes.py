@@ -21,13 +21,25 @@ class PublishedSlotShape(TypedDict):
         doc("`published`: it is on offer now; `unchanged`: it was; `lent`: it stays lent; `refused`.", "published"),
     ]
     reason: NotRequired[Annotated[str, doc("Why it was refused.", "another node has published a slot with this id")]]
+    note: NotRequired[
+        Annotated[
+            str,
+            doc(
+                "Why its attributes do not count: slots have as many sets as HUB_CLASSES_MAX allows.",
+                "too-many-classes",
+            ),
+        ]
+    ]
 
 
 class AskedForShape(TypedDict):
-    """The label and the run that a lent slot was asked for with."""
+    """The label and the run that a lent slot was asked for with, and its holder."""
 
     labelKey: w.AskedLabel
     runId: w.MaybeRunId
+    holder: NotRequired[
+        Annotated[str, doc("The holder as text: a node reports it as it is, after a loss.", '{"user":"ada"}')]
+    ]
 
 
 class RegisteredShape(TypedDict):
@@ -62,6 +74,17 @@ class WithdrawnShape(TypedDict):
     note: NotRequired[Annotated[str, doc("Why nothing was withdrawn.", "not published")]]
 
 
+class HoldShape(TypedDict):
+    """How a slot stands after a call to hold or to release it."""
+
+    browserId: w.SlotId
+    nodeId: w.NodeId
+    lent: Annotated[bool, doc("Whether it is lent; a lease goes on.", False)]
+    held: NotRequired[w.HeldWhy]
+    heldBy: NotRequired[w.HeldBy]
+    note: NotRequired[Annotated[str, doc("Why nothing was changed.", "a later call said otherwise")]]
+
+
 class LeftShape(TypedDict):
     """The confirmation that a node is removed."""
 
@@ -78,6 +101,13 @@ class CalledDrainShape(TypedDict):
     number: Annotated[str, doc("Which call it was; the latest counts.", "3")]
     leftMs: Annotated[int | None, doc("Milliseconds until what is lent of it ends; null without a deadline.", 600000)]
     reason: NotRequired[Annotated[str, doc("Why it is cordoned.", "fan is broken")]]
+
+
+class HeldByOperatorShape(TypedDict):
+    """The last call of an operator to hold a slot; the node repeats it to the hub when it publishes the slot."""
+
+    number: Annotated[str, doc("Which call it was; the latest counts.", "1875000000000000007")]
+    reason: Annotated[str, doc("Why the slot is held.", "GPU 3 throttles")]
 
 
 class OrdersShape(TypedDict):
@@ -113,10 +143,26 @@ class OrdersShape(TypedDict):
             ),
         ]
     ]
+    operatorHeld: NotRequired[
+        Annotated[
+            dict[str, HeldByOperatorShape],
+            doc("The slots that an operator holds, all of them; left out when there are none.", {}),
+        ]
+    ]
     offers: NotRequired[Annotated[str, doc("In short which slots the hub has of the node.", "8-1f0c")]]
     drainCall: NotRequired[Annotated[CalledDrainShape, doc("The last call to drain it.", None)]]
     superseded: NotRequired[
         Annotated[bool, doc("Another process has registered as this node since, and is it now.", True)]
+    ]
+    notes: NotRequired[
+        Annotated[
+            dict[str, str],
+            doc(
+                "Slots whose attributes in the beat do not count, each with the reason: `too-many-classes`, `late` (a "
+                "later call said otherwise), `unknown` or `foreign` (the slot of another node).",
+                {w.SLOT: "too-many-classes"},
+            ),
+        ]
     ]
 
 
@@ -167,6 +213,7 @@ class NodeShape(TypedDict):
         ]
     ]
     reason: NotRequired[Annotated[str, doc("Why it is cordoned.", "fan is broken")]]
+    held: NotRequired[Annotated[int, doc("How many of its slots are held as unwell; left out for none.", 1, ge=1)]]
     kept: NotRequired[
         Annotated[bool, doc("It is silent for longer than the timeout, and kept as expiry is off.", True)]
     ]
@@ -184,6 +231,12 @@ class SlotOfNodeShape(TypedDict):
     browserId: w.SlotId
     labelKey: w.PoolLabel
     state: Annotated[Literal["free", "lent", "held"], doc("Whether it is free, lent, or held back.", "free")]
+    attributes: NotRequired[
+        Annotated[dict[str, Any], doc("What `where` compares; left out where its node says none.", {"vram": 80})]
+    ]
+    warm: NotRequired[Annotated[list[str], doc("Keys of what is warm in it; left out for none.", ["repo-42"])]]
+    held: NotRequired[w.HeldWhy]
+    heldBy: NotRequired[w.HeldBy]
 
 
 class OrderOfNodeShape(TypedDict):
@@ -239,6 +292,7 @@ class PoolShape(TypedDict):
     borrowed: w.Lent
     available: w.Free
     heldBack: w.HeldBack
+    heldBackBy: NotRequired[w.HeldBackBy]
     browserVersion: Annotated[str | None, doc("The version that its first slot names.", "156.0")]
     maintenanceActive: w.Maintenance
 
@@ -288,6 +342,7 @@ class DemandShape(TypedDict):
     held: w.Lent
     free: w.Free
     heldBack: w.HeldBack
+    heldBackBy: NotRequired[w.HeldBackBy]
     total: w.Slots
     waiting: Annotated[int, doc("How many live waiters it may serve.", 2, ge=0)]
     waitingLabels: Annotated[int, doc("How many labels these wait for.", 1, ge=0)]

@@ -14,17 +14,25 @@ from hub.api.shapes.readers import Digest, Member, as_text, number, one_of, read
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S, REASON_MAX, check_reason
 from hub.errors import InvalidValue, MissingMember
 from hub.tokens.models import (
+    EXPIRES_MAX_DAYS,
     JOIN,
     KINDS,
+    LABELS_MAX,
     NODE,
+    PRIORITY_MAX,
     ROOMS_MAX,
+    SCOPES,
+    TEAM_MAX,
     USER,
     Holder,
     read_flag,
+    read_labels,
     read_name,
     read_node,
+    read_priority,
     read_rooms,
     read_scopes,
+    read_team,
     read_user,
     user_of,
 )
@@ -100,6 +108,11 @@ class CapBody(Body):
         ),
         doc("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
     ]
+    served: Annotated[
+        bool,
+        Member(_flag, type="boolean"),
+        doc("Count what the pool and those below it serve, whatever was asked for.", True),
+    ] = False
     by: By = ""
 
 
@@ -142,8 +155,12 @@ class CordonBody(Body):
     ]
 
 
+_OF_USERS = ("userId", "superuser", "scopes", "rooms", "labels", "team", "maxPriority")
+
+
 class TokenBody(Body):
-    """A token for exactly one of `user`, `node` and `join`. The members from `userId` to `rooms` are for users only."""
+    """A token for exactly one of `user`, `node` and `join`. The members from `userId` to `maxPriority` are for users
+    only."""
 
     user: Annotated[HolderName, doc("The name of a user.", "ann")] = ""
     node: Annotated[
@@ -165,7 +182,7 @@ class TokenBody(Body):
         Member(
             reading_with(read_scopes),
             type="array",
-            items={"type": "string", "enum": ["worker", "submit", "read", "admin"]},
+            items={"type": "string", "enum": list(SCOPES)},
             minItems=1,
         ),
         doc("What it is for.", ["submit"]),
@@ -175,6 +192,24 @@ class TokenBody(Body):
         Member(reading_with(read_rooms), type="array", items={"type": "string"}, minItems=1, maxItems=ROOMS_MAX),
         doc("The rooms it is bound to.", ["lab"]),
     ] = frozenset()
+    labels: Annotated[
+        tuple[str, ...],
+        Member(reading_with(read_labels), type="array", items={"type": "string"}, minItems=1, maxItems=LABELS_MAX),
+        doc("Patterns of the labels that it may borrow; all when it is left out.", ["gpu:*"]),
+    ] = ()
+    team: Annotated[
+        str, Member(reading_with(read_team), type="string", maxLength=TEAM_MAX), doc("The team of the user.", "ml")
+    ] = ""
+    max_priority: Annotated[
+        int | None,
+        Member(reading_with(read_priority), type="integer", minimum=-PRIORITY_MAX, maximum=PRIORITY_MAX),
+        doc("The highest priority that it may borrow with; none when it is left out.", 10),
+    ] = None
+    expires_in_days: Annotated[
+        float | None,
+        number(0, EXPIRES_MAX_DAYS),
+        doc("For how many days it is good; until it is revoked when it is left out.", 90),
+    ] = None
     sha256: Annotated[
         Digest, doc("The digest of a secret that the caller made and keeps to itself.", "9f86d081884c7d65" * 4)
     ] = ""
@@ -187,7 +222,7 @@ class TokenBody(Body):
             raise MissingMember("missing user: the name of the user who will show the token", member="user")
         kind, *excluded = kinds
         if kind != USER:
-            excluded += [name for name in ("userId", "superuser", "scopes", "rooms") if document.get(name) is not None]
+            excluded += [name for name in _OF_USERS if document.get(name) is not None]
         if excluded:
             raise InvalidValue(f"{excluded[0]} must be left out beside {kind}", member=excluded[0])
         return super().read(document)
@@ -200,4 +235,12 @@ class TokenBody(Body):
         if self.join:
             return Holder(self.join, user_of(self.join), kind=JOIN)
         user = self.user_id or user_of(self.user)
-        return Holder(self.user, user, self.superuser, scopes=self.scopes, rooms=self.rooms)
+        return Holder(
+            self.user, user, self.superuser, scopes=self.scopes, rooms=self.rooms, team=self.team, labels=self.labels,
+            max_priority=self.max_priority,
+        )  # fmt: skip
+
+    @property
+    def lives_s(self) -> float | None:
+        """Return for how many seconds the token is good; None: until it is revoked."""
+        return None if self.expires_in_days is None else self.expires_in_days * 86_400

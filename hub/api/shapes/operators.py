@@ -113,9 +113,16 @@ class CapShape(TypedDict):
 
     labelKey: w.Label
     cap: Annotated[int, doc("Most leases in flight under it; 0 for no limit.", 4, ge=0)]
-    source: Annotated[str, doc("Who says so: `default`, the environment, or an operator at run time.", "run-time")]
+    source: Annotated[
+        str,
+        doc(
+            "Who says so: `default`, the environment, run time; `served`: it counts what is served.",
+            "run-time",
+        ),
+    ]
     inFlight: Annotated[int | None, doc("How many leases under it are live; null for `*`.", 2)]
     waiting: Annotated[int | None, doc("How many wait for it; null for `*`.", 0)]
+    hint: NotRequired[Annotated[str, doc("What is odd about it.", "no pool serves gpu:b, and nothing waits for it")]]
 
 
 class CapsShape(TypedDict):
@@ -157,10 +164,16 @@ class TokenShape(TypedDict):
     superuser: Annotated[bool, doc("Whether the user may do everything.", False)]
     active: Annotated[bool, doc("Whether it is accepted.", True)]
     scopes: Annotated[
-        list[Literal["worker", "submit", "read", "admin"]] | None,
+        list[Literal["worker", "submit", "read", "admin", "borrow"]] | None,
         doc("What it is for; null for everything.", ["submit"]),
     ]
     rooms: Annotated[list[str] | None, doc("The rooms it is bound to; null for all.", ["lab"])]
+    labels: Annotated[list[str] | None, doc("Patterns of the labels that it may borrow; null for all.", ["gpu:*"])]
+    team: Annotated[str | None, doc("The team of the user.", "ml")]
+    maxPriority: Annotated[int | None, doc("The highest priority that it may borrow with.", 10)]
+    validUntilUtc: Annotated[
+        str | None, doc("From when on it is refused; null for never.", w.TIME, json_schema_extra=w.DATE_TIME)
+    ]
     createdAtUtc: Annotated[
         str | None, doc("When it was made; null for those of the tokens file.", w.TIME, json_schema_extra=w.DATE_TIME)
     ]

@@ -42,8 +42,10 @@ PATH: Final = {
         _part("slot", "The id of the slot.", w.SLOT),
         _part("ticket", "The `Idempotency-Key` of the borrow, or the id of its ticket.", "nightly-42-gpu"),
         _part("label", "The label, two to eight segments; slashes in it are part of it.", w.LABEL),
+        _part("pattern", "The pattern of pool labels; `*` stands for any text.", "gpu:*"),
         _part("kind", "What kind of thing it is.", "slot"),
         _part("id", "Its id.", w.SLOT),
+        _part("hook", "The id of the hook.", "3b0c44298fc1c149"),
         _part("room_id", "The room.", "lab"),
         _part("schedule", "The name of the schedule: letters, digits, hyphens, dots, underscores.", "nightly"),
         _part("job_name", "The full name of the job: room:category:name.", w.JOB),
@@ -73,6 +75,7 @@ ONLY_FREE: Final = Parameter("onlyFree", "`1` refuses to withdraw a slot that is
 REASON: Final = Parameter("reason", "Why, for the holder of the lease that ends.", "profile could not be wiped")
 INCARNATION: Final = Parameter("incarnation", "Which process of the node calls.", "c0ffee01")
 NUMBER: Final = Parameter("number", "Of this call; rises with each call of the incarnation.", 7, _whole(0, 2**53))
+WHERE: Final = Parameter("where", "Only slots that are so, and what waits for such.", "vram >= 40")
 HEADROOM: Final = Parameter("headroom", "How many slots should be to spare.", 1, _whole(0, 10**6, 0))
 MIN: Final = Parameter("min", "The fewest slots there should be.", 0, _whole(0, 10**6, 0))
 MAX: Final = Parameter("max", "The most slots there should be.", 40, _whole(0, 10**6, 10**6))
@@ -90,6 +93,14 @@ ACTION: Final = Parameter("action", "Only entries of this action.", "node.drain"
 SINCE: Final = Parameter(
     "sinceUtc", "Only entries since then; a + of an offset is written %2B.", "2026-01-02T03:04:05Z"
 )
+USAGE_BY: Final = Parameter(
+    "by", "What the figures are of.", "user",
+    {"type": "string", "enum": ["user", "team", "label", "slot", "node"], "default": "user"},
+)  # fmt: skip
+USAGE_SINCE: Final = Parameter(
+    "since", "The first day, in UTC: a date, or how many days ago.", "30d", {"type": "string", "default": "30d"}
+)
+USAGE_UNTIL: Final = Parameter("until", "The last day, in the same form; without it, today.", "2026-02-01")
 SINCE_VERSION: Final = Parameter("since", "The version that the node knows.", 7, _whole(0, 2**53, 0))
 RUN_QUERY: Final = Parameter("runId", "The run, where no header `x-run-id` names it.", w.RUN)
 AFTER: Final = Parameter(

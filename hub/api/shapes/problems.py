@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
 from hub.api.shapes.fields import doc
+from hub.api.shapes.leases import HolderShape
 
 
 class ProblemShape(TypedDict):
@@ -40,15 +41,23 @@ class ProblemShape(TypedDict):
     ]
     reason: NotRequired[Annotated[str, doc("What exactly is wrong, as a word.", "empty-segment")]]
     member: NotRequired[Annotated[str, doc("The member, parameter or header that is wrong.", "ttlSeconds")]]
+    expected: NotRequired[Annotated[str, doc("What would be right in `where` at `position`.", "a comparison")]]
     ticket: NotRequired[w.TicketId]
     position: NotRequired[w.Position]
     estimatedWaitSeconds: NotRequired[w.Estimate]
     browserId: NotRequired[w.SlotId]
+    holder: NotRequired[Annotated[HolderShape, doc("The holder of what the caller may not end.", None)]]
+    sinceUtc: NotRequired[Annotated[str, doc("Since when it holds or waits.", w.TIME, json_schema_extra=w.DATE_TIME)]]
+    host: NotRequired[Annotated[str, doc("Where the process runs that is the node.", "rack-7/4b1d")]]
+    heardMs: NotRequired[Annotated[int, doc("Milliseconds since it was heard.", 1200)]]
+    silentInMs: NotRequired[
+        Annotated[int, doc("In how many milliseconds it counts as silent, if it is not heard before.", 43801)]
+    ]
     hint: NotRequired[
         Annotated[
             str,
             doc(
-                "That no pool serves the label, and what may be meant.",
+                "That no pool serves the label, or that no slot is as `where` says, and what may be meant.",
                 "no pool serves gpu:a10O; did you mean gpu:a100?",
             ),
         ]

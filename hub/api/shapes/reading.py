@@ -38,23 +38,26 @@ async def read_body(request: Request, *, optional: bool = False) -> dict[str, An
     """Return the JSON object in the body of a request, with the old names of members (`browserId` and not `slotId`);
     with `optional` an empty body is an empty object.
 
-    Raises `InvalidJson`. A caller that asks for answers in neutral names gets `InvalidValue` for a member that the
+    Raises `InvalidJson`. A caller that asks for answers in neutral names gets `UnknownMember` for a member that the
     operation does not have.
     """
     body = await request.body()
     if optional and not body.strip():
         return {}
     document = read_object(body)
-    if (fault := unknown(request, document)) is not None:
-        raise InvalidValue(f"{fault.name} is no member here; {fault.hint}", member=fault.name)
+    check_members(request, document)
     return neutral.in_old_names(document)
 
 
-def unknown(request: Request, document: Any) -> Any:
-    """Return the first member of a body that its operation does not have; None where there is none, and for a caller
-    that does not ask for neutral names."""
-    names = request.scope.get(neutral.NEUTRAL)
-    return None if names is None else names.unknown(document)
+def check_members(request: Request, document: Any) -> None:
+    """Refuse a body with a member that its operation does not have: raises `UnknownMember` when the caller asks for
+    neutral names. For other callers such a member is logged."""
+    names = request.scope.get(neutral.MEMBERS)
+    if neutral.NEUTRAL not in request.scope:
+        if names is not None:
+            names.note_unknown(document)
+    elif names is not None and (fault := names.unknown(document)) is not None:
+        raise neutral.UnknownMember(f"{fault.name} is no member here; {fault.hint}", member=fault.name)
 
 
 def text(document: dict[str, Any], *names: str) -> str | None:

@@ -24,11 +24,12 @@ from hub.api.realms.subjects import NAMED
 from hub.api.shapes.messages import DoneShape
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms, RealmPlace
-from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
+from hub.errors import Forbidden, HubError, Stopping, StoreUnavailable, Unauthorized
 from hub.jobs.names import check_room, parse_full_name, to_id
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
+from hub.tokens.oidc.issuer import IssuerAway
 from hub.tokens.secrets import HEADER
 
 HEARD_S = 2.0  # for Redis to confirm a subscription
@@ -145,8 +146,12 @@ class Rooms:
         ]
 
     async def _is_same_caller(self, connection: SocketConnection) -> bool:
-        shown = connection.shown
-        return await finding.known_user(self._serving, shown) == connection.caller
+        try:
+            return await finding.known_user(self._serving, connection.shown) == connection.caller
+        except (Unauthorized, Forbidden):  # of the issuer: its token has ended
+            return False
+        except IssuerAway:
+            return True
 
     async def _who(self, shown: Shown, host: str | None) -> Caller:
         if self._serving.stopping:

@@ -220,7 +220,8 @@ class Sockets:
             return
         try:
             await self._serving.holders.look()
-            changes = self._serving.holders.changes
+            oidc = self._serving.oidc
+            changes = (*self._serving.holders.changes, *(oidc.changes if oidc is not None else ()))
             if changes == self._rechecked:
                 return
             changed = await self._rooms.changed()
