@@ -73,14 +73,17 @@ class Walk:
     def nodes(self) -> None:
         """Nodes come, beat, and are looked at."""
         me = {"nodeId": "n1", "incarnation": "p1", "labels": {"zone": "eu"}, "capacity": 4}
-        self.node("POST", "/node/register", {**me, "slots": [{"labelKey": LABEL, "slotId": f"s{n}"} for n in range(4)]})
-        self.node("POST", "/node/register", {"nodeId": "n2"})
+        like = {"labelKey": LABEL, "attributes": {"vram": 80, "features": ["nvlink"]}, "warm": ["repo-42"]}
+        self.node("POST", "/node/register", {**me, "slots": [{**like, "slotId": f"s{n}"} for n in range(4)]})
+        self.node("POST", "/node/register", {"nodeId": "n2", "incarnation": "p1", "host": "rack-7"})
+        self.node("POST", "/node/register", {"nodeId": "n2", "incarnation": "p2", "host": "rack-8"}, status=409)
         self.node("POST", "/node/register", {}, status=400)
         self.stranger("POST", "/node/register", {"nodeId": "n1"}, status=401)
         self.node("POST", "/node/n2/slots", {"pools": {"browser:chromium": 2}})
         self.node("POST", "/node/n2/slots", {"slots": [{"labelKey": LABEL, "slotId": "s1"}]})
         self.node("POST", "/node/nobody/slots", {"pools": {}}, status=404)
-        self.node("POST", "/node/heartbeat", {"nodeId": "n1", "incarnation": "p1"})
+        anew = {"attributes": {"s0": None, "none": {}}, "warm": {"s1": []}}
+        self.node("POST", "/node/heartbeat", {"nodeId": "n1", "incarnation": "p1", "number": 2, **anew})
         self.node("POST", "/node/heartbeat", {"nodeId": "stranger"})
         self.node("GET", "/nodes/n1/orders?since=7")
         self.node("GET", "/nodes/stranger/orders", status=404)
@@ -103,6 +106,8 @@ class Walk:
         self.runner("GET", "/sessions")
         self.runner("GET", f"/sessions/{slot}")
         self.runner("GET", "/sessions/none", status=404)
+        self.runner("GET", "/usage?by=slot&since=7d")
+        self.runner("GET", "/usage?by=colour", status=400)
         self.runner("POST", f"/results/browser/{slot}/test", {"testId": "login"})
         self.runner("POST", "/leases/watch", {"leases": [{"browserId": slot, "leaseToken": "7"}], "waitSeconds": 1})
         self.runner("GET", "/queue/k1")
@@ -110,11 +115,12 @@ class Walk:
         self.runner("POST", "/session/return", named)
         self.runner("POST", "/session/return", named)
         self.runner("POST", "/session/borrow", {}, status=400)
+        self.runner("POST", "/session/borrow", {"labelKey": "gpu", "where": "vram >"}, status=400)
         self.runner("POST", "/session/borrow", {"labelKey": "gpu:a10O", "waitForPool": False}, status=404)
 
     def queue(self) -> None:
         """A borrow waits in vain, is seen, and given up."""
-        wish = {"labelKey": "nothing:free", "maxWaitSeconds": 0.01}
+        wish = {"labelKey": "nothing:free", "maxWaitSeconds": 0.01, "anyOf": [{"label": "gpu", "where": "vram > 99"}]}
         self.runner("POST", "/session/borrow", wish, status=503, idempotency_key="k2")
         self.runner("GET", "/queue")
         self.runner("GET", "/queue/k2")
@@ -126,7 +132,10 @@ class Walk:
         self.runner("GET", "/pools")
         self.runner("GET", f"/pools/{LABEL}")
         self.runner("GET", "/pools/no:such", status=404)
+        self.runner("GET", f"/pools/{LABEL}/attributes")
+        self.runner("GET", "/pools/none/attributes")
         self.runner("GET", f"/autoscale/{LABEL}?headroom=1")
+        self.runner("GET", f"/autoscale/{LABEL}?where=vram%20%3D%3D%2080")
         self.runner("GET", "/autoscale/gpu:a10O")
         self.runner("GET", "/autoscale/jobs/@global:analysis:Square?headroom=1")
         self.runner("GET", "/autoscale/jobs/Square", status=404)
@@ -157,6 +166,45 @@ class Walk:
         self.admin("PUT", "/admin/settings/HUB_NODE_TIMEOUT", {"value": None})
         self.admin("GET", "/audit")
 
+    def holds(self) -> None:
+        """Slots are unwell, and well again."""
+        held = self.runner("POST", "/session/borrow", {"labelKey": "gpu:a100"}, idempotency_key="ill")
+        slot, lease = held["browserId"], {"browserId": held["browserId"], "leaseToken": held["leaseToken"]}
+        self.node("POST", f"/node/n1/slots/{slot}/hold", {"reason": "no answer", "incarnation": "p1", "number": 90})
+        self.runner("POST", "/leases/watch", {"leases": [lease], "unwell": {}})
+        self.runner("GET", "/sessions")
+        self.runner("POST", "/session/return", {"labelKey": LABEL, **lease})
+        self.runner("GET", f"/autoscale/{LABEL}")
+        self.runner("GET", f"/pools/{LABEL}")
+        self.node("DELETE", f"/node/n1/slots/{slot}/hold?incarnation=p1&number=80")
+        self.node("DELETE", f"/node/n1/slots/{slot}/hold?incarnation=p1&number=91")
+        self.admin("POST", f"/admin/slots/{slot}/hold", {"reason": "its fan"})
+        self.node("POST", "/node/heartbeat", {"nodeId": "n1", "incarnation": "p1", "held": {}})
+        self.runner("GET", "/nodes/n1")
+        self.admin("DELETE", f"/admin/slots/{slot}/hold")
+        self.admin("POST", "/admin/slots/none/hold", {"reason": "its fan"}, status=404)
+
+    def rules(self) -> None:
+        """Leases end by the rules of their pools, and their holders tell of use."""
+        self.admin("PUT", "/admin/pools/gpu:*/rules", {"maxHoldSeconds": 600, "idleSeconds": 60, "by": "ann"})
+        self.admin("PUT", "/admin/pools/gpu:*/rules", {}, status=400)
+        self.admin("GET", "/admin/pools/rules")
+        self.admin("GET", "/admin/pools/gpu:*/rules")
+        self.admin("GET", "/admin/pools/none:*/rules", status=404)
+        held = self.runner(
+            "POST", "/session/borrow", {"labelKey": "gpu:a100", "ttlIsDefault": True}, idempotency_key="ru"
+        )
+        slot, token = held["browserId"], {"leaseToken": held["leaseToken"]}
+        self.runner("POST", f"/leases/{slot}/activity", token)
+        self.runner("POST", f"/leases/{slot}/pause", {**token, "seconds": 30})
+        self.runner("POST", f"/leases/{slot}/activity", {"leaseToken": "7"}, status=409)
+        self.runner("GET", f"/sessions/{slot}")
+        self.runner(
+            "POST", "/leases/watch", {"leases": [{"browserId": slot, **token}], "ending": {}, "waitSeconds": 0.1}
+        )
+        self.runner("POST", "/session/return", {"labelKey": LABEL, "browserId": slot, **token})
+        self.admin("DELETE", "/admin/pools/gpu:*/rules")
+
     def tokens(self) -> None:
         """Tokens are made, exchanged and revoked."""
         made = self.admin("POST", "/admin/tokens", {"user": "ann", "scopes": ["read"]}, status=201)
@@ -169,6 +217,19 @@ class Walk:
         ann = self.as_one({"authorization": f"Bearer {made['token']}"})
         ann("GET", "/admin/tokens", status=403)
         self.admin("DELETE", f"/admin/tokens/{made['id']}")
+
+    def hooks(self) -> None:
+        """Hooks are added, tried, paused and removed."""
+        asked = {"url": "https://9.9.9.9:1/hook", "on": ["lease.ended"], "label": "gpu:*", "format": "slack"}
+        made = self.admin("POST", "/admin/hooks", asked, status=201)["id"]
+        self.admin("POST", "/admin/hooks", {**asked, "url": "http://127.0.0.1/"}, status=400)
+        self.admin("GET", "/admin/hooks")
+        self.admin("GET", f"/admin/hooks/{made}")
+        for act in ("pause", "resume", "test"):
+            self.admin("POST", f"/admin/hooks/{made}/{act}")
+            self.admin("POST", f"/admin/hooks/none/{act}", status=404)
+        self.admin("DELETE", f"/admin/hooks/{made}", status=204)
+        self.admin("DELETE", f"/admin/hooks/{made}", status=404)
 
     def looking(self) -> None:
         """Read history, explanations, events, health and metrics."""

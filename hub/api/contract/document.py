@@ -17,12 +17,14 @@ from hub.api.callers.logins import NoReason
 from hub.api.contract.neutral import PREFIX as NEUTRAL_PREFIX
 from hub.api.contract.neutral import in_neutral_names, with_both_names
 from hub.api.contract.schemas import Components, example, models_within, tidied
+from hub.api.handling.browsers import NotJson
 from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, Takes, answers_of, facts_of, taken
-from hub.api.paths import PREFIX, PROBLEMS, is_ours
+from hub.api.paths import PREFIX, PROBLEMS, V2, is_ours
 from hub.api.shapes.fields import RUN, TASK
-from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
+from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer, UnknownMember
 from hub.api.shapes.parameters import PATH, Parameter
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
+from hub.store.faults import Late
 from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 PROBLEM: Final = "application/problem+json"
@@ -57,10 +59,12 @@ _ANSWER_HEADERS: Final = {
 _ALWAYS: Final = (
     errors.BadInput, errors.Foreign, errors.RequestTimedOut, errors.CallerGone, errors.TooLarge, errors.Internal,
     errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
-    errors.StoreUnavailable, errors.Late, errors.StoreFull,
+    errors.StoreUnavailable, Late, errors.StoreFull,
 )  # fmt: skip
-_CHANGING: Final = (errors.NotJson, errors.Forbidden, NoReason)  # of changes that web pages ask for
-_OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue, NamesDiffer)
+_CHANGING: Final = (NotJson, errors.Forbidden, NoReason)  # of changes that web pages ask for
+_OF_BODIES: Final = (
+    errors.InvalidJson, errors.MissingMember, UnknownMember, errors.InvalidValue, NamesDiffer,
+)  # fmt: skip
 
 
 def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
@@ -83,10 +87,15 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
             "version": __version__,
             "summary": "Liveness and capacity on Redis.",
             "description": "Nodes beat, borrowers take slots, what dies gives back what it held; workers claim tasks. "
-            "Every path is below `/api/v1` as well. Unknown members are ignored, and answers may get more of them.",
+            "Every path is below `/api/v1` as well, and below `/v2` with neutral names: what is of the type "
+            "`application/vnd.capacity-hub+json` here. Answers may get more members; unknown members of bodies are "
+            "ignored, and refused where a caller asks for neutral names.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/", "description": "The hub that serves this document."}],
+        "servers": [
+            {"url": "/", "description": "The hub that serves this document."},
+            {"url": V2, "description": "The same hub, in neutral names."},
+        ],
         "tags": [{"name": name, "description": about} for name, about in _TAGS.items() if name in used],
         "paths": dict(sorted(paths.items())),
         "components": {
@@ -114,12 +123,13 @@ def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
 def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
     said, takes, name = facts_of(route), taken(route), str(route.operation_id)
     words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
+    callers = dict.fromkeys((*said.who, *((TOKEN,) if said.borrows else ())))
     written: dict[str, Any] = {
         "operationId": name,
         "tags": list(route.tags),
         "summary": words[0].upper() + words[1:],
-        "description": inspect.cleandoc(route.endpoint.__doc__ or ""),
-        "security": [{} if each == ANYBODY else {_SCHEMES[each][0]: []} for each in said.who],
+        "description": _described(route, said),
+        "security": [{} if each == ANYBODY else {_SCHEMES[each][0]: []} for each in callers],
     }
     parameters = [PATH[part] for part in re.findall(r"\{(\w+)\}", route.path_format)]
     parameters += [*_of_query(takes), *takes.parameters, *said.parameters]
@@ -132,6 +142,11 @@ def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
         **_refused(route, said, takes, components),
     }
     return written
+
+
+def _described(route: APIRoute, said: Operation) -> str:
+    about = inspect.cleandoc(route.endpoint.__doc__ or "")
+    return f"{about}\n\nIn neutral names: `{V2}{said.below_v2}`." if said.below_v2 else about
 
 
 def _of_query(takes: Takes) -> Iterator[Parameter]:
@@ -185,6 +200,8 @@ def _refused(route: APIRoute, said: Operation, takes: Takes, components: Compone
         raised.add(errors.Unauthorized)
     if ours:
         raised.update((errors.Malformed, errors.Forbidden))
+        if takes.body is not None:
+            raised.add(UnknownMember)
     elif takes.body is not None or takes.parameters or said.parameters:
         raised.update(_OF_BODIES)
     found: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 
@@ -9,15 +10,18 @@ from pydantic import TypeAdapter, WithJsonSchema
 from typing_extensions import TypedDict, is_typeddict
 
 from hub.api.contract.schemas import Components, models_within
-from hub.api.contract.unknown_members import UnknownMember, find
+from hub.api.contract.unknown_members import Misnamed, find, walk
 from hub.api.operations import Raw, Row, answers_of, taken
 from hub.api.shapes.fields import doc
 from hub.api.shapes.neutral import LEASE, name_of
 from hub.api.shapes.renaming import members_of, members_of_lease, renaming
+from hub.observability.logs import get_logger
 
 Schema = dict[str, Any]
 _typed_dict: Any = TypedDict  # mypy knows it with literal names only
 PREFIX = "Neutral"  # before the names of types in neutral names
+NOTED_MAX = 50  # unknown members that are logged of one operation; callers choose their names
+_log = get_logger("hub.api")
 
 
 def in_neutral_names(shape: Any) -> Any:
@@ -97,8 +101,8 @@ def with_both_names(schema: Schema) -> Schema:
 
 
 class NeutralNames:
-    """The neutral names of one operation, which stand in the scope of a call that asks for them. An operation outside
-    the contract has none."""
+    """The names of the members of one operation, old and neutral, which stand in the scope of its calls. An operation
+    outside the contract has none."""
 
     def __init__(self, row: Row | None) -> None:
         listed = row is not None and row.route.include_in_schema
@@ -108,25 +112,56 @@ class NeutralNames:
             for status, shape in shapes.items()
             if status < 300 and not (shape is None or isinstance(shape, Raw))
         }
-        self._body = taken(row.route).body if row is not None and listed else None
+        body = taken(row.route).body if row is not None and listed else None
+        self._body = None if isinstance(body, Raw) else body
+        self._name = str(row.route.operation_id) if row is not None else ""
+        self._noted: set[str] = set()
+        self._plain: frozenset[str] | None = None
 
     def rename(self, status: int, document: Any) -> Any:
         """Return the document of an answer with this status in neutral names."""
         rename = self.answers[status]
         return document if rename is None else rename(document)
 
-    def unknown(self, document: Any) -> UnknownMember | None:
+    def unknown(self, document: Any) -> Misnamed | None:
         """Return the first member of a body that the operation does not have; None when there is none."""
-        if self._body is None or isinstance(self._body, Raw):
+        if self._body is None:
             return None
         schema, schemas = _body_schemas(self._body)
         return find(schema, document, schemas)
+
+    def note_unknown(self, document: Mapping[str, Any]) -> None:
+        """Log the members of a body that the operation does not have, each once while the hub runs. Only the first
+        entry of a list is looked at, so that a long list costs nothing."""
+        if self._plain is None:
+            self._plain = frozenset() if self._body is None else _plain_members(self._body)
+        if document.keys() <= self._plain or self._body is None or len(self._noted) >= NOTED_MAX:
+            return
+        schema, schemas = _body_schemas(self._body)
+        for fault in walk(schema, document, schemas, most=1):
+            known = fault.name in self._noted or fault.name in _spelled(self._body)
+            if not known and len(self._noted) < NOTED_MAX:
+                self._noted.add(fault.name)
+                _log.info("unknown member", operation=self._name, member=fault.name, hint=fault.hint)
 
 
 @cache
 def neutral_names(row: Row | None) -> NeutralNames:
     """Return the neutral names of an operation; they are made at the first call that asks for them."""
     return NeutralNames(row)
+
+
+def _plain_members(body: Any) -> frozenset[str]:
+    """Return the names, old and neutral, of the members of a body in which there are no further members to look at."""
+    schema, schemas = _body_schemas(body)
+    members = schemas[schema["$ref"].rpartition("/")[2]].get("properties", {}) if "$ref" in schema else {}
+    deep = {"$ref", "items", "properties", "additionalProperties"}
+    return _spelled(body) | {name for name, said in members.items() if not deep & said.keys()}
+
+
+def _spelled(body: Any) -> frozenset[str]:
+    """Return the further spellings of members that a body takes."""
+    return frozenset(name for names in getattr(body, "spellings", {}).values() for name in names)
 
 
 @cache
