@@ -10,9 +10,10 @@ import socket
 import sys
 
 from hub.client import AgentOptions, NodeAgent
+from hub.client.node import NODE_TAKEN
 from hub.client.plain import plain_logs
 from hub.client.signals import ending
-from hub.errors import HubError
+from hub.errors import HubError, NodeTaken, Superseded
 
 log = logging.getLogger("hub.client")
 
@@ -78,12 +79,18 @@ async def announce(node: str, options: AgentOptions) -> None:
 
 
 def main() -> int:
-    """Announce the node of the command line until a signal; return the exit code, 1 after a refusal of the hub."""
+    """Announce the node of the command line until a signal; return the exit code, 1 after a refusal of the hub.
+
+    It is 76 when another machine or process is the node.
+    """
     plain_logs("%(asctime)s %(levelname)s %(message)s", logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     node, options = parse()
     try:
         asyncio.run(announce(node, options))
+    except (NodeTaken, Superseded) as error:
+        log.error("%s", error)
+        return NODE_TAKEN
     except HubError as error:
         log.error("%s", error)
         return 1

@@ -6,23 +6,24 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from hub.client.backlog import CLOSE_S, ONCE, Message, backlog_of
 from hub.client.credential import Credential
-from hub.client.exchange import passing
+from hub.client.exchange import passing, readable
 from hub.client.guard import is_set_within
 from hub.client.node_calls import NodeCalls
 from hub.client.pod_annotations import PodAnnotations
 from hub.client.state import AgentOptions, AgentState
 from hub.client.watchdog import Watchdog
-from hub.errors import HubError, SlotLent, Superseded, Unauthorized, UnknownNode
+from hub.errors import HubError, NodeIdInUse, SlotLent, Superseded, Unauthorized, UnknownNode
 from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
 CALM_S = 0.5
+IN_USE_S = 0.2  # at least, between two attempts to register while another machine is the node
 
 
 class Announcing:
@@ -47,6 +48,8 @@ class Announcing:
         self._on_recycle = options.get("on_recycle")
         self._pod = PodAnnotations.own() if options.get("pod") else None
         self._failures = 0
+        self._heard_most_s = 0.0  # the longest silence of another machine that the hub told of
+        self._in_use_s: float | None = None  # when the hub said first that another machine is the node, on `now_s`
         self._stalled = False
         self._recycling: dict[str, asyncio.Task[None]] = {}
         self._beat_soon = asyncio.Event()
@@ -72,7 +75,7 @@ class Announcing:
             if self._options.get("on_lent") or self.state.policy == "fresh":  # a slot that is not fresh is not lent
                 beside.append(self._watch_orders())
             failure = await self._until_stopped(self._beat_for_ever(), self._notify_for_ever(), *beside)
-            if not isinstance(failure, Unauthorized | Superseded):
+            if not isinstance(failure, Unauthorized | Superseded | NodeIdInUse):
                 await self._leave()
             if failure is not None:
                 raise failure
@@ -85,6 +88,25 @@ class Announcing:
         if answer.get("valid") and self.state.lent.get(slot_id) != token:
             self._beat_soon.set()  # no heartbeat has brought this lease yet
         return answer
+
+    async def hold(self, slot_id: str, reason: str | None) -> None:
+        """Hold a slot, or with None as the reason release it; see `NodeAgent.hold`."""
+        if reason is None:
+            self.state.holds.drop(slot_id)
+        else:
+            self.state.hold(slot_id, reason)
+        if self.calls.busy:  # other changes are on their way, which may take long: a heartbeat overtakes them
+            self._beat_soon.set()
+        try:
+            await self.calls.tell_hold(slot_id)
+        except HubError:
+            self._beat_soon.set()
+            raise
+
+    async def describe(self, slot_id: str, attributes: Mapping[str, Any] | None, warm: Iterable[str] | None) -> None:
+        """Change what a slot has and what is warm in it; see `NodeAgent.describe`."""
+        self.state.describe(slot_id, attributes, warm)
+        self._beat_soon.set()
 
     async def _until_stopped(self, *coroutines: Coroutine[Any, Any, Any]) -> BaseException | None:
         """Run coroutines until `stop` or the end of one of them; then cancel the rest. Return the error, if any."""
@@ -116,11 +138,11 @@ class Announcing:
                 await self._credential.admit(self._http, self.calls.register)
                 await self.calls.compare()
             except HubError as error:
-                if not passing(error) and not isinstance(error, UnknownNode):
+                if not passing(error) and not isinstance(error, UnknownNode | NodeIdInUse):
                     raise
                 await asyncio.sleep(self._after_failure(error))
         self._queue_notices()
-        self._failures = 0
+        self._failures, self._in_use_s = 0, None
         self._beat_soon.set()  # a registration keeps a node alive for 90 s, a heartbeat for less: beat at once
 
     # -- heartbeats -----------------------------------------------------------------------------------------------
@@ -142,7 +164,7 @@ class Announcing:
             else:
                 if self._failures:
                     log.info("node %s reaches the hub again", self.state.node_id)
-                self._failures = 0
+                self._failures, self._in_use_s = 0, None
                 # Never later than the hub asked for: a node that is late may be taken for silent.
                 wait_s = self.calls.pace_s * random.uniform(0.9, 1.0)
 
@@ -177,6 +199,8 @@ class Announcing:
             if self._on_recycle is None and self.state.acknowledge():
                 self._beat_soon.set()
             if not node.busy:  # else another asyncio task is sending changes right now
+                if self.state.described:
+                    self._beat_soon.set()  # for what had no room in this one
                 await node.repair()
             if self._on_recycle is not None and not node.busy:
                 await self._reserve(self._on_recycle)
@@ -196,12 +220,33 @@ class Announcing:
         self._beat_soon.clear()
 
     def _after_failure(self, error: HubError) -> float:
+        """Return for how long to wait before the next attempt; raises the error where none is worth it."""
         pace_s = self.calls.pace_s
+        if isinstance(error, NodeIdInUse):
+            return self._until_silent(error)
         if not self._failures:
             log.warning("node %s does not get through to the hub and goes on trying: %s", self.state.node_id, error)
         wait_s = pause_s(self._failures, error.retry_after_s, longest_s=pace_s)
         self._failures += 1
         return min(wait_s, pace_s * random.uniform(0.75, 1.0))
+
+    def _until_silent(self, taken: NodeIdInUse) -> float:
+        """Return for how long to wait for the other machine with this node id to be heard or to be silent.
+
+        This machine may have been that one before it was rebooted. Raises the error when the other was heard meanwhile.
+        """
+        with readable():
+            heard_s, silent_in_s = (float(taken.facts[name]) / 1000 for name in ("heardMs", "silentInMs"))
+        if self._in_use_s is None:
+            self._in_use_s = now_s()
+            log.warning("node %s waits until another machine with its id is silent: %s", self.state.node_id, taken)
+            self._heard_most_s = heard_s
+        elif (
+            heard_s < self._heard_most_s or heard_s <= 0
+        ):  # not by the time here: the hub clock stands still while Redis is away
+            raise taken
+        self._heard_most_s = max(self._heard_most_s, heard_s)
+        return max(IN_USE_S, silent_in_s / 3)  # until then the other beats several times
 
     # -- callbacks ------------------------------------------------------------------------------------------------
 

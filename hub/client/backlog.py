@@ -220,10 +220,10 @@ def all_delivered() -> bool:
     return not any(backlog.waiting() for backlog in list(_all))
 
 
-def drop_everything() -> None:
-    """Log and drop the messages of all clients, for a program that cannot wait."""
+def drop_everything(seconds: float = 0.0) -> None:
+    """Log and drop the messages of all clients that are not delivered within `seconds`, for a program that ends."""
     for backlog in list(_all):
-        backlog.close(0.0)
+        backlog.close(seconds)
 
 
 def _attempt(play: Play, message: Message) -> tuple[HubError | None, bool]:

@@ -15,35 +15,38 @@ from hub.client.calls import LeaseFilters
 from hub.client.exchange import RetryPolicy
 from hub.client.guard import Guard
 from hub.client.options import spelt_out
-from hub.client.slot import Slot, keep, renew
+from hub.client.slot import Slot, keep, renew, tell_use
 from hub.client.transport import AsyncTransport, Secret
+from hub.client.using import OnEnding
 from hub.client.waiting import BORROW_DEFAULTS, BorrowCall, BorrowOptions, borrow
 from hub.client.watch import Watch
 from hub.errors import HubUnavailable, LeaseLost
 
-SECRET_NAME = "HUB_RUNNER_SECRET"
+SECRET_NAMES = ("HUB_RUNNER_SECRET", "HUB_TOKEN")  # the first that is set is shown
 
 
 class HubClient:
     """A borrower of slots, for asyncio; made and used inside one event loop, by any number of its tasks.
 
-    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. A call is repeated for
-    `timeout` seconds while no hub answers or the hub asks to wait. Each attempt may take `attempt_timeout` seconds, and
-    up to 30 more in the queue. After that, or when the hub refuses for good, the call raises a `hub.errors.HubError`:
-    `HubUnavailable` when no hub answered, `Unauthorized` when the secret is wrong. Close the client with
+    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080), and `secret` to `HUB_RUNNER_SECRET`, else to `HUB_TOKEN`, a
+    token of a user that may borrow; a callable is called for that of each request. A call is repeated for `timeout`
+    seconds while no hub answers or the hub asks to wait. Each attempt may take `attempt_timeout` seconds, and up to 30
+    more in the queue. After that, or when the hub refuses for good, the call raises a `hub.errors.HubError`:
+    `HubUnavailable` when no hub answered, `Unauthorized` when the secret is wrong, `NotHolder` when the lease is
+    another caller's. Close the client with
     `await client.close()` or `async with`.
     """
 
     def __init__(
         self,
         url: str | None = None,
-        secret: str | None = None,
+        secret: str | Callable[[], str] | None = None,
         *,
         timeout: float = 10.0,
         attempt_timeout: float = 15.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._http = AsyncTransport(url, Secret(secret, SECRET_NAME), transport)
+        self._http = AsyncTransport(url, Secret(secret, *SECRET_NAMES), transport)
         self._backlog = backlog_of(self._http)
         self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
         self.watch = Watch(self._http)
@@ -67,28 +70,32 @@ class HubClient:
     @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     def borrow(
         self,
-        label: str,
-        # threads: *,
+        label: str = "",
+        *,
+        on_ending: OnEnding | None = None,
         # threads: on_lost: OnLost | None = None,
         **options: Unpack[BorrowOptions],
     ) -> Borrowing:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
+        `client.borrow("gpu", where="vram >= 40", prefer=["repo-42"], any_of=["cpu:large"])` chooses by attributes.
         Entering raises what `acquire` raises. The lease is renewed in the background. When it cannot be renewed in time
         or the hub has ended it, the task is cancelled inside the block before the hub can lend the slot again, and the
         `async with` raises `LeaseLost`. A block that does not reach an `await` cannot be stopped; it may ask
         `slot.check()`. Leaving gives the slot back. While no hub can be reached, giving back goes on in the background
         until the lease has ended, also after the client was closed; the exit of the program waits up to five seconds.
+        `on_ending` is told before the lease ends by a rule of its pool, as with `Slot.on_ending`.
         """
-        wanted = BorrowCall(label, options)
+        wanted = BorrowCall(label, options, renews=True)
 
         def acquire() -> Awaitable[Slot]:  # threads: def acquire() -> Slot:
             return self._http.run(borrow(wanted, self._policy, self._backlog))
 
-        return Borrowing(self, acquire)  # threads: return SyncBorrowing(self, acquire, on_lost)
+        # threads: return SyncBorrowing(self, acquire, on_ending, on_lost)
+        return Borrowing(self, acquire, on_ending)  # asyncio
 
     @spelt_out(BorrowOptions, BORROW_DEFAULTS)
-    async def acquire(self, label: str, **options: Unpack[BorrowOptions]) -> Slot:
+    async def acquire(self, label: str = "", **options: Unpack[BorrowOptions]) -> Slot:
         """Borrow a slot of `label`; the caller renews its lease and gives it back.
 
         While no slot is free the call may wait in the queue. Its place there is kept when a hub stops or dies, and
@@ -100,6 +107,7 @@ class HubClient:
         `Capped` when the label has reached its cap. `error.facts` has the `position` and the `estimatedWaitSeconds`
         of the place in the queue, and a `hint` when no pool serves the label; such a pool may still come. With
         `wait_for_pool=False` a label without a pool raises `NoSuchPool` at once, with the label probably meant.
+        A `where` that cannot be read raises `BadWhere`, which has the `position` and what was `expected` there.
         """
         return await self._http.run(borrow(BorrowCall(label, options), self._policy, self._backlog))
 
@@ -109,6 +117,17 @@ class HubClient:
         Raises `LeaseLost` when the hub has ended the lease. Not needed inside `borrow`.
         """
         await self._http.run(renew(slot, ttl, self._policy))
+
+    async def active(self, slot: Slot) -> None:
+        """Tell the hub that the slot is in use, so that no idle rule ends its lease; it is not extended.
+
+        Raises `LeaseLost` when the hub has ended the lease. Inside `borrow`, `slot.active()` does it in the background.
+        """
+        await self._http.run(tell_use(slot, -1.0, self._policy))
+
+    async def pause(self, slot: Slot, seconds: float) -> None:
+        """Let the slot count as used for `seconds`, at most up to the longest hold of its pool; 0 ends that."""
+        await self._http.run(tell_use(slot, max(0.0, seconds), self._policy))
 
     async def give_back(self, slot: Slot) -> bool:
         """Give the slot back; return False if its lease had ended before. Safe to repeat: no later lease is touched."""
@@ -175,12 +194,17 @@ class HubClient:
 class Borrowing:
     """The `async with` block of one `HubClient.borrow`."""
 
-    def __init__(self, client: HubClient, acquire: Callable[[], Awaitable[Slot]]) -> None:
+    def __init__(
+        self, client: HubClient, acquire: Callable[[], Awaitable[Slot]], on_ending: OnEnding | None = None
+    ) -> None:
         self._client = client
         self._acquire = acquire
+        self._on_ending = on_ending
 
     async def __aenter__(self) -> Slot:
         self._slot = await self._acquire()
+        if self._on_ending is not None:
+            self._slot.on_ending(self._on_ending)
         self._guard = Guard()
         self._keeper = asyncio.create_task(self._client.keep(self._slot))
         self._keeper.add_done_callback(self._keeper_ended)

@@ -16,6 +16,8 @@ from hub.client.state import AgentOptions, AgentState
 from hub.client.watchdog import Watchdog
 
 T = TypeVar("T")
+# The exit code of an agent that ended because another process is its node: one that starts it again must not do so.
+NODE_TAKEN = 76
 
 
 class Announced:
@@ -39,6 +41,11 @@ class Announced:
     def lent(self) -> Mapping[str, str]:
         """Return slot id -> fencing token of each lease, as of the last heartbeat; a smaller token is outdated."""
         return MappingProxyType(dict(self._state.lent))
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Return slot id -> reason of the slots that this agent holds."""
+        return MappingProxyType(dict(self._state.holds.own))
 
     @property
     def draining(self) -> bool:
@@ -66,9 +73,9 @@ class NodeAgent(Announced):
     `Unauthorized` or `BadInput` when the hub refuses. From then on a separate thread sends heartbeats at the pace that
     the hub asks for, also in a busy program. It repeats them with back-off while no hub answers, and registers the
     node again, with its slots and leases, at a hub that has forgotten it. `max_silence` and `alive_while` stop the
-    heartbeats of a program that hangs. When the hub refuses the secret, or another process has become the node, the
-    block is cancelled and `Unauthorized` or `Superseded` raised. Leaving the block unregisters the node, within a few
-    seconds: its slots are withdrawn and their leases end.
+    heartbeats of a program that hangs. When the hub refuses the secret, another process has become the node, or another
+    machine is it already, the block is cancelled and `Unauthorized`, `Superseded` or `NodeIdInUse` raised. Leaving the
+    block unregisters the node, within a few seconds: its slots are withdrawn and their leases end.
 
     Callbacks are called on the event loop that entered the block.
     """
@@ -135,13 +142,42 @@ class NodeAgent(Announced):
         """
         return await self._in_thread(lambda: self._announcing.calls.offer(slots))
 
-    async def withdraw(self, slot_id: str, reason: str = "") -> bool:
+    async def withdraw(self, slot_id: str, reason: str = "", *, only_free: bool = False) -> bool:
         """Withdraw a slot; return whether that ended a lease of it. Safe to repeat.
 
         The holder of that lease reads the `reason`, at most 200 characters, in its `LeaseLost`. Raises a `HubError`
-        when the call fails now; the agent withdraws the slot later.
+        when the call fails now; the agent withdraws the slot later. With `only_free` a slot that is lent stays, and
+        `SlotLent` is raised; nothing is done later.
         """
-        return await self._in_thread(lambda: self._announcing.calls.withdraw(slot_id, reason))
+        return await self._in_thread(lambda: self._announcing.calls.withdraw(slot_id, reason, only_free=only_free))
+
+    async def hold(self, slot_id: str, reason: str) -> None:
+        """Hold an unwell slot: the hub does not lend it until `release`, also after it has lost its store.
+
+        A lease of the slot goes on; its holder is told the `reason`, one line of at most 200 characters, which
+        operators see as well. Held again, the slot gets the new reason. Raises `BadInput` for a slot of another node
+        and for another kind of reason, and another `HubError` when the call fails now: then the agent holds the slot
+        all the same and tells the hub later. A slot that is withdrawn is held no longer.
+        """
+        await self._in_thread(lambda: self._announcing.hold(slot_id, reason))
+
+    async def release(self, slot_id: str) -> None:
+        """End the hold of a slot that is well again. Safe to repeat.
+
+        A hold by an operator stays. Raises a `HubError` when the call fails now; the agent tells the hub later.
+        """
+        await self._in_thread(lambda: self._announcing.hold(slot_id, None))
+
+    async def describe(
+        self, slot_id: str, *, attributes: Mapping[str, Any] | None = None, warm: Iterable[str] | None = None
+    ) -> None:
+        """Change the attributes of a slot, or what is warm in it, of which None stays as it is. A lease goes on.
+
+        The next heartbeat tells the hub, at once; registrations repeat it, also after the hub has lost its store.
+        Attributes are name -> number, text, bool or list of texts, at most 32. Warm keys are at most 16 words, each 1
+        to 64 letters, digits and `_.:/@+-`. Raises `BadInput` for others, and for a slot of another node.
+        """
+        await self._in_thread(lambda: self._announcing.describe(slot_id, attributes, warm))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return `{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is now lent under this token."""

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hub.client import calls
+from hub.client.described import MEMBERS
 from hub.client.exchange import HubAnswer, RetryPolicy, Send, Steps, exchange, passing, readable
 from hub.client.state import AgentState
 from hub.client.transport import AsyncTransport
-from hub.errors import BadInput, HubError, Superseded, TooLarge, UnknownNode
+from hub.errors import BadInput, HubError, NotFound, SlotLent, Superseded, TooLarge, UnknownNode
 
 log = logging.getLogger("hub.client")
 
@@ -54,7 +55,13 @@ class NodeCalls:
 
         Raises `Superseded` when another process has become the node.
         """
-        beat, before = self.state.beat(), None if self.busy else self._number
+        beat = self.state.beat()
+        if self.busy:  # the higher number of this call would make a publication late that is on its way
+            beat = {name: value for name, value in beat.items() if name not in MEMBERS}
+        if beat.keys() & {"held", *MEMBERS}:
+            self._number += 1
+            beat["number"] = self._number
+        before = None if self.busy else self._number
         answer = await self._post("/node/heartbeat", beat)
         self._take_pace(answer)
         if not answer.get("known"):
@@ -63,9 +70,12 @@ class NodeCalls:
             return False
         if answer.get("superseded"):
             raise Superseded(f"another process is node {self.state.node_id} by now; this one stops")
+        for slot_id, note in (answer.get("notes") or {}).items():
+            self._warn(slot_id, note)
+        quiet = before == self._number and not self.busy  # no slot changed meanwhile
         with readable():
-            self.state.heard(beat, answer)
-        if before == self._number and not self.busy:  # no slot changed meanwhile
+            self.state.heard(beat, answer, told=quiet)  # else a publication may still come that knew other holds
+        if quiet:
             self._look_at_offers()
         return True
 
@@ -88,12 +98,43 @@ class NodeCalls:
                     self.state.forget(slot_id)
                 raise
 
-    async def withdraw(self, slot_id: str, reason: str) -> bool:
+    async def withdraw(self, slot_id: str, reason: str, *, only_free: bool = False) -> bool:
         """Withdraw a slot for the program; see `NodeAgent.withdraw`."""
         async with self.lock:
+            if only_free:
+                if slot_id in self.state.lent:  # as a hub that has lost its store may not know yet
+                    raise SlotLent(f"the slot {slot_id} is lent")
+                await self._withdraw(slot_id, ASKED_POLICY, only_free=True)
+                self.state.forget(slot_id)
+                return False
+            held = self.state.holds.own
             self.state.forget(slot_id)
             self.state.unwithdrawn.add(slot_id)
+            if slot_id in held:  # until the hub has withdrawn it: a heartbeat without it would let it be lent
+                self.state.holds.put(slot_id, held[slot_id])
             return await self._withdraw(slot_id, ASKED_POLICY, reason=reason)
+
+    async def tell_hold(self, slot_id: str) -> None:
+        """Tell the hub at once whether the slot is held now, and why; raises a `HubError` when that fails now.
+
+        A slot that the hub does not have at present is told when it is published.
+        """
+        async with self.lock:
+            reason, path = self.state.holds.own.get(slot_id), f"{self._path}/slots{calls.path(slot_id)}/hold"
+            self._number += 1
+            caller = {"incarnation": self.state.incarnation, "number": self._number}
+            if reason is None:
+                send = Send("DELETE", path, query={name: str(value) for name, value in caller.items()})
+            else:
+                send = Send("POST", path, {"reason": reason, **caller})
+            try:
+                await self._http.run(exchange(send, ASKED_POLICY))
+            except UnknownNode:
+                self.registered = False
+                await self._register()
+            except NotFound as error:
+                if error.facts.get("code") != "unknown-slot":  # of a hub that is older than holds
+                    raise
 
     async def reserve(self, slot_id: str) -> None:
         """Withdraw a free slot; raises `SlotLent` when it is lent. The caller holds `lock`."""
@@ -154,13 +195,14 @@ class NodeCalls:
         return RetryPolicy(trouble_s=0.0, attempt_s=min(10.0, max(1.0, self.pace_s)))
 
     async def _register(self) -> None:
-        body, batches = self.state.registration()
+        held, (body, batches) = self.state.holds.own, self.state.registration()
         answer = await self._tell("/node/register", body)
         self._take_pace(answer)
         self.state.registered(answer)
         self._took(answer)
         for batch in batches:
             self._took(await self._tell(f"{self._path}/slots", batch))
+        self.state.holds.told(held)
         self.registered = True
 
     async def _publish(self, ids: list[str], policy: RetryPolicy) -> list[dict[str, Any]]:
@@ -197,6 +239,8 @@ class NodeCalls:
         except BadInput:
             answer = {}  # the hub never could take this slot, so it does not lend it
         self.state.unwithdrawn.discard(slot_id)
+        if slot_id not in self.state.slots:
+            self.state.holds.drop(slot_id)
         return bool(answer.get("ended"))
 
     def _took(self, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -207,7 +251,14 @@ class NodeCalls:
                 result |= {"slotId": result["browserId"], "label": result.get("labelKey")}
                 if result["status"] == "refused":
                     log.warning("the hub refuses slot %s: %s", result["slotId"], result.get("reason"))
+                self._warn(result["slotId"], result.get("note"))
         return results
+
+    def _warn(self, slot_id: str, note: Any) -> None:
+        if note == "too-many-classes":
+            log.warning(
+                "slot %s is lent without regard to its attributes: the hub has slots of too many kinds", slot_id
+            )
 
     async def _tell(self, path: str, body: Mapping[str, Any], policy: RetryPolicy | None = None) -> dict[str, Any]:
         """Send a change of slots with its number, which an attempt that is repeated keeps; return the answer."""

@@ -6,14 +6,21 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from socket import gethostname
 from typing import Any, Literal, TypedDict
 
+from hub.capacity.attributes import read_attributes, read_warm
+from hub.client.described import Described
+from hub.client.slot_holds import SlotHolds
+from hub.errors import BadInput
 from hub.retries import now_s
 
 # A hub takes 1000 slots and 64 KiB in one call by default; the difference is for the other members of a registration.
 BITE_SLOTS = 1000
 BITE_BYTES = 48 * 1024
 ACKNOWLEDGED_AT_ONCE = 1000
+HOST_MAX = 200  # characters, as the hub takes them
 
 
 class AgentOptions(TypedDict, total=False):
@@ -21,6 +28,7 @@ class AgentOptions(TypedDict, total=False):
 
     slots: Iterable[Mapping[str, Any]]
     """Each `{"label": "gpu:a100", "slotId"?: ..., "address"?: ..., "kind"?: ...}` with any other facts for borrowers.
+    Borrowers choose by `attributes`, name -> number, text, bool or list of texts, and prefer by `warm`, a list of keys.
     The older names `labelKey`, `browserId`, `endpoint` and `browserType` are accepted as well."""
     pools: Mapping[str, int]
     """Label -> number of slots, which get the ids `<node>-<label with dots>-<1..n>`."""
@@ -45,6 +53,8 @@ class AgentOptions(TypedDict, total=False):
     """What the hub does with a slot after a lease: `fresh`, the default with `on_recycle`, lends it to nobody until
     `on_recycle` has rebuilt it; `recycle`, the default of the hub, asks for that, and may lend it before; `reuse` lends
     it again as it is."""
+    held: Mapping[str, str]
+    """Slot id -> reason of slots that are held from the first registration on, as `NodeAgent.hold` does it later."""
     on_recycle: Callable[[str], Any]
     """Called with the id of a slot to rebuild, which is off offer, so that nobody holds or borrows it. May be async.
     Returns the slot that replaces it, or None when the same slot is ready again; only then it is lent again. When it
@@ -80,6 +90,7 @@ class AgentState:
         self.drain_call: dict[str, Any] | None = None  # the last drain or undrain, for a hub that has lost it
         self._drain_call_s = 0.0  # when the hub sent `drain_call`, on the clock of `now_s`
         self.refused: set[str] = set()  # our slots that the hub refused
+        self.holds, self.described = SlotHolds(), Described()
         self.draining = False
         self.marked: set[str] = set()  # slots the hub wants recycled
         self.ends: dict[str, str] = {}  # slots that the hub holds back until they are fresh -> number of the end
@@ -96,6 +107,7 @@ class AgentState:
         self._policy = {"policy": policy} if policy else {}
         self._facts: dict[str, Any] = {
             "nodeId": node_id,
+            "host": host(),
             "apps": list(options.get("apps", ())),
             "labels": dict(options.get("labels", {})),
         }
@@ -104,6 +116,8 @@ class AgentState:
         self.enter(options.get("slots", ()))
         for label, count in options.get("pools", {}).items():
             self.enter(_pool(node_id, label, count))
+        for slot_id, reason in options.get("held", {}).items():
+            self.hold(slot_id, reason)
 
     def enter(self, slots: Iterable[Mapping[str, Any]]) -> list[str]:
         """Add slots, each with a new id if it has none; return their ids. Raises, and adds none, if one is no JSON."""
@@ -116,6 +130,9 @@ class AgentState:
             entered[slot_id] = {"slotId": slot_id, **slot}
         self.slots.update(entered)
         for slot_id in entered:
+            self.described.drop(slot_id)
+            if slot_id in self.unwithdrawn:
+                self.holds.drop(slot_id)
             self.unwithdrawn.discard(slot_id)
             self.rebuilding.pop(slot_id, None)
             if slot_id in self.ends:  # what is entered is another slot of the same name, and new
@@ -127,9 +144,26 @@ class AgentState:
         """Remove a slot from the state."""
         for known in (self.slots, self.lent, self.rebuilding, self.ends, self.made, self.acknowledged):
             known.pop(slot_id, None)
+        self.holds.drop(slot_id)
+        self.described.drop(slot_id)
         self.refused.discard(slot_id)
         self.unpublished.discard(slot_id)
         self.marked.discard(slot_id)
+
+    def hold(self, slot_id: str, reason: str) -> None:
+        """Hold an own slot; raises `BadInput` for another slot, and for a reason that is not one printable line."""
+        if slot_id not in self.slots:
+            raise BadInput(f"node {self.node_id} has no slot {slot_id} to hold")
+        self.holds.put(slot_id, reason)
+
+    def describe(self, slot_id: str, attributes: Mapping[str, Any] | None, warm: Iterable[str] | None) -> None:
+        """Change attributes and warm keys of an own slot, None: as they are. Raises `BadInput` as the hub would."""
+        if slot_id not in self.slots:
+            raise BadInput(f"node {self.node_id} has no slot {slot_id} to describe")
+        said = {} if attributes is None else {"attributes": json.loads(read_attributes(dict(attributes)))}
+        said |= {} if warm is None else {"warm": read_warm(list(warm)).split()}
+        self.slots[slot_id] = {**self.slots[slot_id], **said}
+        self.described.put(slot_id, said)
 
     def registration(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return the body that registers the node with as many slots as fit, and the bodies that publish the others.
@@ -142,7 +176,10 @@ class AgentState:
         shown = [slot_id for slot_id in self.slots if slot_id not in self.unpublished and not self._off_offer(slot_id)]
         batches = list(self.batches(sorted(shown, key=lambda slot_id: slot_id not in self.lent)))
         first = batches.pop(0) if batches else {}
-        identity: dict[str, Any] = {"incarnation": self.incarnation, **({"term": self.term} if self.term else {})}
+        identity: dict[str, Any] = {
+            "incarnation": self.incarnation,
+            **({"term": self.term} if self.term else {"first": True}),
+        }
         if self.drain_call is not None:
             identity["drainCall"] = self._drain_call()
         return {**self._facts, **identity, "capacity": capacity, **self._policy, **first}, batches
@@ -162,6 +199,7 @@ class AgentState:
             length = len(json.dumps(self.slots[slot_id])) + 2 * len(slot_id) + 80
             if slot_id in self.lent_for:
                 length += len(json.dumps(self.lent_for[slot_id])) + len(slot_id)
+            length += len(json.dumps(self.holds.of([slot_id])))
             if batch and (len(batch) == BITE_SLOTS or size + length > BITE_BYTES):
                 yield self._publication(batch)
                 batch, size = [], 0
@@ -172,7 +210,8 @@ class AgentState:
 
     def _publication(self, ids: list[str]) -> dict[str, Any]:
         lent = {slot_id: self.lent[slot_id] for slot_id in ids if slot_id in self.lent}
-        body: dict[str, Any] = {"slots": [self.slots[slot_id] for slot_id in ids], **self._policy}
+        slots = [self.slots[slot_id] for slot_id in ids]
+        body: dict[str, Any] = {"slots": slots, **self._policy, **self.holds.of(ids)}
         if lent:
             body["lent"] = lent
         for name, numbers in (("madeFresh", self.made), ("ends", self.ends)):
@@ -297,11 +336,21 @@ class AgentState:
         recycled: Any = sorted(self.acknowledged)[:ACKNOWLEDGED_AT_ONCE]
         if any(self.acknowledged[slot_id] for slot_id in recycled):
             recycled = {slot_id: self.acknowledged[slot_id] or "0" for slot_id in recycled}
-        body = {"nodeId": self.node_id, "incarnation": self.incarnation, "version": self.version}
-        return {**body, **({"recycled": recycled} if recycled else {})}
+        body: dict[str, Any] = {"nodeId": self.node_id, "incarnation": self.incarnation, "version": self.version}
+        if (held := self.holds.to_tell()) is not None:
+            if self.holds.too_many():  # then each publication of slots tells those of its slots
+                self.unpublished |= self.slots.keys() - self.refused - self.rebuilding.keys()
+                self.holds.told(held)
+            else:
+                body["held"] = held
+        body |= {"recycled": recycled} if recycled else {}
+        return body | self.described.to_tell(body)
 
-    def heard(self, beat: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    def heard(self, beat: Mapping[str, Any], answer: Mapping[str, Any], *, told: bool = True) -> None:
         """Store the answer to a heartbeat of a node that the hub knows."""
+        if told:
+            self.holds.told(beat.get("held"))
+            self.described.told(beat)
         recycled = beat.get("recycled", ())
         for slot_id in recycled:
             if not isinstance(recycled, dict) or recycled[slot_id] == (self.acknowledged.get(slot_id) or "0"):
@@ -311,6 +360,7 @@ class AgentState:
         to_recycle = set(answer.get("recycle", ()))
         if "lent" in answer:  # only then the answer is complete
             self.lent, self.lent_for = dict(answer["lent"]), dict(answer.get("lentFor", {}))
+            self.holds.by_operator = dict(answer.get("operatorHeld", {}))
             self.marked, self.ends = to_recycle, dict(answer.get("ends", {}))
             for slot_id, end in list(self.ends.items()):
                 if not _above(end, self.made.get(slot_id)):  # the hub has not heard, or has forgotten it
@@ -319,6 +369,15 @@ class AgentState:
             self.drain_call, self._drain_call_s = answer.get("drainCall", self.drain_call), now_s()
         else:
             self.marked |= to_recycle
+
+
+def host() -> str:
+    """Return a text that differs on two machines, also when both began as one image, and until the next boot stays."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # not on Linux
+        boot = ""
+    return f"{gethostname()}/{boot}"[:HOST_MAX]
 
 
 def _above(end: str, made: str | None) -> bool:

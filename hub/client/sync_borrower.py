@@ -11,12 +11,13 @@ import httpx
 
 from hub.client import calls
 from hub.client.backlog import CLOSE_S, backlog_of
-from hub.client.borrower import SECRET_NAME
+from hub.client.borrower import SECRET_NAMES
 from hub.client.calls import LeaseFilters
 from hub.client.exchange import RetryPolicy
 from hub.client.options import spelt_out
-from hub.client.slot import Slot, keep, renew
+from hub.client.slot import Slot, keep, renew, tell_use
 from hub.client.transport import Secret, Stopped, SyncTransport
+from hub.client.using import OnEnding
 from hub.client.waiting import BORROW_DEFAULTS, BorrowCall, BorrowOptions, borrow
 from hub.client.watch import SyncWatch
 from hub.errors import HubUnavailable, LeaseLost
@@ -35,14 +36,19 @@ def kept(http: SyncTransport, slot: Slot, stop: threading.Event) -> LeaseLost | 
 class SyncBorrowing:
     """The `with` block of one `SyncHubClient.borrow`."""
 
-    def __init__(self, client: SyncHubClient, acquire: Callable[[], Slot], on_lost: OnLost | None) -> None:
+    def __init__(
+        self, client: SyncHubClient, acquire: Callable[[], Slot], on_ending: OnEnding | None, on_lost: OnLost | None
+    ) -> None:
         self._client = client
         self._acquire = acquire
+        self._on_ending = on_ending
         self._on_lost = on_lost
         self._stop = threading.Event()
 
     def __enter__(self) -> Slot:
         self._slot = self._acquire()
+        if self._on_ending is not None:
+            self._slot.on_ending(self._on_ending)
         self._keeper = threading.Thread(target=self._keep, name=f"renew-{self._slot.id}", daemon=True)
         self._keeper.start()
         self._client.watch.add(self._slot)
@@ -81,23 +87,25 @@ class SyncBorrowing:
 class SyncHubClient:
     """A borrower of slots, for programs with threads; any number of them may share one.
 
-    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. A call is repeated for
-    `timeout` seconds while no hub answers or the hub asks to wait. Each attempt may take `attempt_timeout` seconds, and
-    up to 30 more in the queue. After that, or when the hub refuses for good, the call raises a `hub.errors.HubError`:
-    `HubUnavailable` when no hub answered, `Unauthorized` when the secret is wrong. Close the client with
+    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080), and `secret` to `HUB_RUNNER_SECRET`, else to `HUB_TOKEN`, a
+    token of a user that may borrow; a callable is called for that of each request. A call is repeated for `timeout`
+    seconds while no hub answers or the hub asks to wait. Each attempt may take `attempt_timeout` seconds, and up to 30
+    more in the queue. After that, or when the hub refuses for good, the call raises a `hub.errors.HubError`:
+    `HubUnavailable` when no hub answered, `Unauthorized` when the secret is wrong, `NotHolder` when the lease is
+    another caller's. Close the client with
     `client.close()` or `with`.
     """
 
     def __init__(
         self,
         url: str | None = None,
-        secret: str | None = None,
+        secret: str | Callable[[], str] | None = None,
         *,
         timeout: float = 10.0,
         attempt_timeout: float = 15.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._http = SyncTransport(url, Secret(secret, SECRET_NAME), transport)
+        self._http = SyncTransport(url, Secret(secret, *SECRET_NAMES), transport)
         self._backlog = backlog_of(self._http)
         self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
         self.watch = SyncWatch(self._http)
@@ -121,28 +129,31 @@ class SyncHubClient:
     @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     def borrow(
         self,
-        label: str,
+        label: str = "",
         *,
+        on_ending: OnEnding | None = None,
         on_lost: OnLost | None = None,
         **options: Unpack[BorrowOptions],
     ) -> SyncBorrowing:
         """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
+        `client.borrow("gpu", where="vram >= 40", prefer=["repo-42"], any_of=["cpu:large"])` chooses by attributes.
         Entering raises what `acquire` raises. A daemon thread renews the lease. When it cannot be renewed in
         time or the hub has ended it, `slot.lost` is set before the hub can lend the slot again, and `on_lost(slot)` is
         called in that thread. Nothing stops the block by itself; it asks `slot.lost` or `slot.check()`. Leaving gives
         the slot back, or raises `LeaseLost`. While no hub can be reached, giving back goes on in the background
         until the lease has ended, also after the client was closed; the exit of the program waits up to five seconds.
+        `on_ending` is told before the lease ends by a rule of its pool, as with `Slot.on_ending`.
         """
-        wanted = BorrowCall(label, options)
+        wanted = BorrowCall(label, options, renews=True)
 
         def acquire() -> Slot:
             return self._http.run(borrow(wanted, self._policy, self._backlog))
 
-        return SyncBorrowing(self, acquire, on_lost)
+        return SyncBorrowing(self, acquire, on_ending, on_lost)
 
     @spelt_out(BorrowOptions, BORROW_DEFAULTS)
-    def acquire(self, label: str, **options: Unpack[BorrowOptions]) -> Slot:
+    def acquire(self, label: str = "", **options: Unpack[BorrowOptions]) -> Slot:
         """Borrow a slot of `label`; the caller renews its lease and gives it back.
 
         See `HubClient.acquire` for the rest.
@@ -155,6 +166,17 @@ class SyncHubClient:
         See `HubClient.renew` for the rest.
         """
         self._http.run(renew(slot, ttl, self._policy))
+
+    def active(self, slot: Slot) -> None:
+        """Tell the hub that the slot is in use, so that no idle rule ends its lease; it is not extended.
+
+        See `HubClient.active` for the rest.
+        """
+        self._http.run(tell_use(slot, -1.0, self._policy))
+
+    def pause(self, slot: Slot, seconds: float) -> None:
+        """Let the slot count as used for `seconds`, at most up to the longest hold of its pool; 0 ends that."""
+        self._http.run(tell_use(slot, max(0.0, seconds), self._policy))
 
     def give_back(self, slot: Slot) -> bool:
         """Give the slot back; return False if its lease had ended before. Safe to repeat: no later lease is touched."""

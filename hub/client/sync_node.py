@@ -92,9 +92,23 @@ class SyncNodeAgent(Announced):
         """Publish more slots; return the outcome for each; see `NodeAgent.publish`."""
         return self._call(lambda: self._announcing.calls.offer(slots))
 
-    def withdraw(self, slot_id: str, reason: str = "") -> bool:
+    def withdraw(self, slot_id: str, reason: str = "", *, only_free: bool = False) -> bool:
         """Withdraw a slot; return whether that ended a lease of it; see `NodeAgent.withdraw`."""
-        return self._call(lambda: self._announcing.calls.withdraw(slot_id, reason))
+        return self._call(lambda: self._announcing.calls.withdraw(slot_id, reason, only_free=only_free))
+
+    def hold(self, slot_id: str, reason: str) -> None:
+        """Hold an unwell slot: the hub does not lend it until `release`; see `NodeAgent.hold`."""
+        self._call(lambda: self._announcing.hold(slot_id, reason))
+
+    def release(self, slot_id: str) -> None:
+        """End the hold of a slot that is well again; see `NodeAgent.release`."""
+        self._call(lambda: self._announcing.hold(slot_id, None))
+
+    def describe(
+        self, slot_id: str, *, attributes: Mapping[str, Any] | None = None, warm: Iterable[str] | None = None
+    ) -> None:
+        """Change the attributes of a slot, or what is warm in it; see `NodeAgent.describe`."""
+        self._call(lambda: self._announcing.describe(slot_id, attributes, warm))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Return whether the slot is now lent under this token, as a dict; see `NodeAgent.verify`."""

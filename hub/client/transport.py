@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -56,15 +57,20 @@ class Credentials:
 
 
 class Secret(Credentials):
-    """A shared secret; None stands for that of an environment variable, as it is now."""
+    """A shared secret or a token; None stands for that of the first environment variable that is set now; a callable
+    is called for each request."""
 
-    def __init__(self, secret: str | None, variable: str = "") -> None:
+    def __init__(self, secret: str | Callable[[], str] | None, *variables: str) -> None:
+        variable = next((each for each in variables if os.environ.get(each)), variables[0] if variables else "")
         super().__init__(variable if secret is None else "")
-        self.key = (os.environ.get(variable, "") if secret is None else secret) or ""
+        self._called = secret if callable(secret) else None
+        given = secret if isinstance(secret, str) else os.environ.get(variable, "") if secret is None else None
+        self.key = given
 
     def headers(self) -> dict[str, str]:
         """Return the header with the secret; none without a secret."""
-        return {"x-hub-secret": self.key} if self.key else {}
+        secret = self._called() if self._called is not None else self.key
+        return {"x-hub-secret": secret} if secret else {}
 
 
 def _options(url: str | None, transport: object) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from hub.client.exchange import (
     passing,
     refusal,
 )
+from hub.client.naming import own_name
 from hub.client.slot import Slot, whole
 from hub.errors import (
     DeadlineMissed,
@@ -52,6 +53,7 @@ log = logging.getLogger("hub.client")
 HUB_WAIT_S = 30.0
 LONGEST_WAIT_S = 86_400.0  # the longest wait a hub takes; for a longer one it is told no limit
 LONGEST_PAUSE_S = 2.0
+DEFAULT_TTL_S = 60.0  # of a lease that is renewed in the background
 # After an attempt that reached the hub and lasted this long, the count of failures starts again.
 WELL_S = 1.0
 # Seconds by which the hub's wait may end before ours.
@@ -64,11 +66,14 @@ class BorrowOptions(TypedDict, total=False):
     """The options of a borrow; each is a keyword of `HubClient.borrow` and `HubClient.acquire`."""
 
     ttl: float | None
-    """Seconds of the lease; None, the default: as many as the hub chooses."""
+    """Seconds of the lease; None, the default: 60 in a block that renews it, else as many as the hub chooses, unless a
+    rule of the pool says otherwise."""
     run: str | None
     """The id of the run that the lease belongs to; None, the default: the hub makes one."""
     run_name: str | None
     """A name of that run, for people."""
+    name: str | None
+    """How the hub names the holder of the lease to others; None, the default: `user@host:program`."""
     wait: float | None
     """Seconds to wait in the queue while no slot is free; None: for ever; 0, the default: not at all."""
     priority: int
@@ -79,9 +84,18 @@ class BorrowOptions(TypedDict, total=False):
     """The id of the place in the queue, for `GET /queue/{ticket}`, new for each borrow; made here unless given."""
     realms: Sequence[str]
     """Up to 8 realms that may serve the borrow. It waits in the first, unless the URL of the client names another."""
+    where: str
+    """What the attributes of the slot must satisfy, such as `vram >= 40 && "nvlink" in features`."""
+    prefer: Sequence[str]
+    """Up to 8 keys, such as the name of a repository: of the free slots that suit, one in which the first of them is
+    warm is lent, else one with the second ... A preference delays nothing."""
+    any_of: Sequence[str | tuple[str, str]]
+    """Up to 4 further labels, or pairs of label and `where`, that will do as well, the best one first."""
 
 
-BORROW_DEFAULTS: BorrowOptions = {"wait": 0.0, "priority": 0, "wait_for_pool": True, "realms": ()}  # of others: None
+BORROW_DEFAULTS: BorrowOptions = {  # of others: None
+    "wait": 0.0, "priority": 0, "wait_for_pool": True, "realms": (), "where": "", "prefer": (), "any_of": (),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +104,30 @@ class BorrowCall:
 
     label: str
     options: BorrowOptions = field(default_factory=BorrowOptions)
+    renews: bool = False  # the lease is renewed in the background: a short one strands no slot when its holder dies
 
     def __post_init__(self) -> None:
-        """Add the defaults. Keep the realms as they are now: every attempt must send the same, as all have one key."""
+        """Add the defaults. Keep the lists as they are now: every attempt must send the same, as all have one key."""
         options: BorrowOptions = {**BORROW_DEFAULTS, **self.options}
         options["realms"] = tuple(options["realms"])
+        options["prefer"], options["any_of"] = _members(options["prefer"]), _members(options["any_of"])
+        options["name"] = options.get("name") or own_name()
         object.__setattr__(self, "options", options)
+
+    @property
+    def named(self) -> str:
+        """Return what is borrowed, for sentences: the label, or those of `any_of` where it is empty."""
+        return self.label or " or ".join(label for label, _ in self.others)
+
+    @property
+    def others(self) -> list[tuple[str, str]]:
+        """Return the label and the `where`, '' for none, of each further choice."""
+        return [(each, "") if isinstance(each, str) else each for each in self.options["any_of"]]
+
+    @property
+    def is_default(self) -> bool:
+        """Return whether the length of the lease is the default of a block that renews it."""
+        return self.renews and self.options.get("ttl") is None
 
     @property
     def wait_s(self) -> float:
@@ -106,18 +138,28 @@ class BorrowCall:
     def body(self, left_s: float) -> dict[str, Any]:
         """Return the body of the request, with `left_s` as the seconds that are left to wait."""
         options = self.options
-        ttl_s = options.get("ttl")
+        ttl_s = DEFAULT_TTL_S if self.is_default else options.get("ttl")
         members = {
-            "labelKey": self.label,
+            "labelKey": self.label or None,
+            "where": options["where"] or None,
+            "anyOf": [{"label": label} | ({"where": where} if where else {}) for label, where in self.others],
+            "prefer": list(options["prefer"]),
             "ttlSeconds": None if ttl_s is None else whole(ttl_s),
+            "ttlIsDefault": self.is_default or None,
             "runId": options.get("run"),
             "runName": options.get("run_name"),
+            "name": options.get("name"),
             "priority": options["priority"] or None,
             "waitForPool": None if options["wait_for_pool"] else False,
-            "realms": list(options["realms"]) or None,
+            "realms": list(options["realms"]),
             "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
         }
-        return {name: value for name, value in members.items() if value is not None}
+        return {name: value for name, value in members.items() if value not in (None, [])}
+
+
+def _members(given: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the members of a list; a text, which is a list of letters as well, is one member."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 @dataclass(slots=True)
@@ -157,7 +199,8 @@ def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Plac
         known, place.known = place.known, True  # in case we are interrupted now
         outcome = yield _request(wanted, place, left_s, policy)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
-            slot = Slot(accepted(outcome, sent_s), wanted.options.get("ttl"))
+            slot = Slot(accepted(outcome, sent_s), DEFAULT_TTL_S if wanted.is_default else wanted.options.get("ttl"))
+            slot.asks_default = wanted.is_default
             if again or slot.seconds_left() >= slot.ttl_s / 2:
                 return slot
             again = True  # the lease may be old; asked again, the hub answers with the rest of it
@@ -168,14 +211,23 @@ def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Plac
         left_s = started_s + limit_s - now_s()
         slack_s = SLACK_S if isinstance(error, WaitedInVain) else 0.0
         if not worth_it or isinstance(error, DeadlineMissed) or left_s <= slack_s:
-            raise error
+            raise error if not isinstance(error, WaitedInVain) else _after_all(wanted, error)
         took_s = now_s() - sent_s
         reached = not isinstance(outcome, Unreachable) or outcome.sent
         failures = 0 if reached and took_s >= WELL_S else failures
         if failures == 2 and not isinstance(error, NoCapacity):
-            log.warning("a slot of %s is still being asked for: %s", wanted.label, error)
+            log.warning("a slot of %s is still being asked for: %s", wanted.named, error)
         yield Pause(min(_pause_s(error, failures, took_s), left_s))
         failures += 1
+
+
+def _after_all(wanted: BorrowCall, error: WaitedInVain) -> WaitedInVain:
+    """Return the refusal of the last attempt with the whole wait of the borrow in place of that of the attempt."""
+    error.detail = f"Borrow timed out after {wanted.wait_s:g}s for {wanted.named}"
+    if isinstance(hint := error.facts.get("hint"), str):
+        error.detail += f": {hint}"
+    error.args = (error.detail,)
+    return error
 
 
 def _request(wanted: BorrowCall, place: _Place, left_s: float, policy: RetryPolicy) -> Send:
@@ -214,7 +266,7 @@ def _give_up(wanted: BorrowCall, place: _Place, backlog: Backlog) -> Steps[None]
     except GeneratorExit:  # no step can be played any more
         raise
     except BaseException as error:
-        action = f"give up the place in the queue for {wanted.label}"
+        action = f"give up the place in the queue for {wanted.named}"
         if isinstance(error, HubError) and not passing(error):
             log.warning("could not %s (%s); it lapses in a minute", action, error)
             return

@@ -12,6 +12,7 @@ from hub.client import forks
 from hub.client.exchange import RetryPolicy, Send, Steps, exchange, readable
 from hub.client.slot import Slot
 from hub.client.transport import AsyncTransport, Stopped, SyncTransport
+from hub.client.using import Ending
 from hub.errors import HubError, MethodNotAllowed, NotFound
 
 LEASES_MAX = 1000  # as many as the hub takes in one call
@@ -25,19 +26,40 @@ _POLICY = RetryPolicy(trouble_s=0.0, attempt_s=5.0)
 
 
 def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
-    """Wait up to `wait_s` for a lease to end, and mark its slot as lost; return False for a hub without this call."""
+    """Wait up to `wait_s` for a lease to end, and mark its slot as lost, or for a slot to be unwell or about to end by
+    a rule, and tell it.
+
+    Return False for a hub without this call.
+    """
     leases = [{"browserId": slot.id, "leaseToken": slot.token} for slot in slots]
     try:
-        body = {"leases": leases, "waitSeconds": wait_s}
+        heard = {slot.id: slot.unwell for slot in slots if slot.unwell}
+        ends = {slot.id: slot.use.name for slot in slots if slot.use.name}
+        body = {"leases": leases, "waitSeconds": wait_s, "unwell": heard, "ending": ends}
         answer = yield from exchange(Send("POST", "/leases/watch", body, wait_s=wait_s), _POLICY)
         with readable():
             over = {
                 (str(each["browserId"]), str(each["leaseToken"])): str(each.get("because") or each["reason"])
                 for each in answer.data["over"]
             }
+            unwell = {
+                (str(each["browserId"]), str(each["leaseToken"])): str(each["reason"])
+                for each in answer.data.get("unwell", ())
+            }
+            ending = {
+                (str(each["browserId"]), str(each["leaseToken"])): (
+                    str(each["end"]),
+                    Ending(str(each["reason"]), float(each["secondsLeft"])) if each["end"] else None,
+                )
+                for each in answer.data.get("ending", ())
+            }
     except (NotFound, MethodNotAllowed):
         return False
     for slot in slots:
+        if (reason := unwell.get((slot.id, slot.token))) is not None:
+            slot.heard_unwell(reason or None)
+        if (end := ending.get((slot.id, slot.token))) is not None:
+            slot.use.heard(slot.id, *end)
         if (why := over.get((slot.id, slot.token))) is not None:
             slot.revoked = slot.revoked or not slot.lost.is_set()
             slot.loss(f"the hub ended the lease ({why})")

@@ -58,6 +58,7 @@ class FakeHub:
         self.nodes: dict[str, dict[str, dict[str, Any]]] = {}
         self.version = 0
         self.recycle: list[str] = []
+        self.held: dict[str, str] = {}
         self.drain = False
         self._script: dict[str, deque[Scripted]] = {}
 
@@ -122,6 +123,8 @@ class FakeHub:
                 if node_id not in self.nodes:
                     return problem(404, "unknown-node")
                 return self._publish(self.nodes[node_id], seen)
+            case "POST" | "DELETE", ["node", node_id, "slots", slot_id, "hold"]:
+                return self._hold(node_id, slot_id, seen)
             case "DELETE", ["node", node_id, "slots", slot_id]:
                 if slot_id in self.lent and "onlyFree" in seen.query:
                     return problem(409, "slot-lent")
@@ -148,7 +151,7 @@ class FakeHub:
             self.leases[key] = {
                 "browserId": slot_id,
                 "webSocketEndpoint": "ws://there",
-                "labelKey": seen.body["labelKey"],
+                "labelKey": seen.body.get("labelKey") or seen.body["anyOf"][0]["label"],
                 "matchedLabel": "gpu:a100",
                 "nodeId": "n1",
                 "leaseToken": token,
@@ -159,14 +162,26 @@ class FakeHub:
         answer = {**self.leases[key], "ttlSeconds": left_s}
         return httpx.Response(200, json=answer, headers={"correlation-id": seen.body.get("runId", "made-up")})
 
+    def _hold(self, node_id: str, slot_id: str, seen: Seen) -> Any:
+        if node_id not in self.nodes:
+            return problem(404, "unknown-node")
+        if slot_id not in self.nodes[node_id]:
+            return problem(404, "unknown-slot")
+        self.held.pop(slot_id, None)
+        if seen.method == "POST":
+            self.held[slot_id] = seen.body["reason"]
+        return {"slotId": slot_id}
+
     def _publish(self, slots: dict[str, dict[str, Any]], seen: Seen) -> dict[str, Any]:
         results = []
         for slot in seen.body.get("slots", ()):
             slots[slot["slotId"]] = slot
+            self.held.pop(slot["slotId"], None)
             if token := seen.body.get("lent", {}).get(slot["slotId"]):
                 self.lent[slot["slotId"]] = token
             status = "lent" if slot["slotId"] in self.lent else "published"
             results.append({"browserId": slot["slotId"], "labelKey": slot["labelKey"], "status": status})
+        self.held |= seen.body.get("held", {})
         return {"slots": results}
 
     def _beat(self, seen: Seen) -> dict[str, Any]:
@@ -174,6 +189,7 @@ class FakeHub:
         common = {"nodeId": node_id, "nextBeatMs": self.pace_ms, "drain": self.drain}
         if node_id not in self.nodes:
             return {**common, "known": False, "recycle": [], "version": 0}
+        self.held = dict(seen.body.get("held", self.held))
         self.recycle = [slot_id for slot_id in self.recycle if slot_id not in seen.body.get("recycled", ())]
         if seen.body["version"] == self.version:
             return {**common, "known": True, "recycle": [], "version": self.version}

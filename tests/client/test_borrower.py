@@ -13,6 +13,7 @@ import pytest
 
 from hub.client import HubClient, LeaseLost, NoCapacity, Slot, SyncHubClient, Unauthorized
 from hub.client import slot as slot_module
+from hub.client.naming import own_name
 from hub.errors import HubUnavailable
 from tests.client.both import Kind, until_lost
 from tests.client.fake_hub import FakeHub, Reset, eventually
@@ -58,6 +59,7 @@ async def test_a_block_holds_its_slot_and_returns_it_with_its_token(hub: FakeHub
         "ttlSeconds": 30,
         "runId": "r1",
         "runName": "nightly",
+        "name": own_name(),
         "maxWaitSeconds": 0,
     }
     assert hub.seen[0].headers["x-hub-secret"] == "secret"

@@ -36,6 +36,8 @@ REASONS = {
     "pod_annotations.PodAnnotations._write": "written again for ever",
     "sync_borrower.SyncBorrowing._keep": "the slot is lost, and says so",
     "node_calls.NodeCalls.compare": "the next beat compares again",
+    "slot.Slot._tell": "does not speak to the hub",
+    "using._call": "does not speak to the hub",
     "watch._answered": "asked again for ever",
 }
 

@@ -174,6 +174,14 @@ async def test_the_callbacks_of_a_node_hear_of_a_drain_and_of_leases(live_hub: H
         await eventually(lambda: heard[3:] == [False])
 
 
+@pytest.mark.parametrize("label", ["label", "labelKey"])
+async def test_attributes_of_a_slot_are_the_same_in_the_names_of_both_wires(live_hub: HubProcess, label: str) -> None:
+    offered = {"slotId": "s1", label: LABEL, "memory": "80G", "attributes": {"index": 0, "memory": "40G"}}
+    agent = NodeAgent("n1", slots=[offered], url=live_hub.url, secret=live_hub.node_secret)
+    async with agent, client_of(live_hub) as client, client.borrow(LABEL) as slot:
+        assert slot.attributes == {"index": 0, "memory": "40G"}  # as `where` sees it
+
+
 async def test_a_slot_can_be_offered_and_held_in_neutral_names(live_hub: HubProcess) -> None:
     offered = {"slotId": "s1", "label": "gpu:a100:eu", "address": "ws://n1/s1", "kind": "card", "memory": "80G"}
     agent = NodeAgent("n1", url=live_hub.url, secret=live_hub.node_secret)

@@ -257,3 +257,16 @@ async def test_ctrl_c_in_a_program_with_threads_leaves_no_ticket(live_hub: HubPr
         _, said = await process.communicate()
         assert said.rstrip().endswith(b"KeyboardInterrupt")
         assert await queue(live_hub) == []
+
+
+async def test_a_wait_over_many_calls_that_was_in_vain_is_told_as_a_whole(
+    start_hub: Callable[..., HubProcess],
+) -> None:
+    hub = start_hub(HUB_BORROW_QUEUE_TIMEOUT_SECONDS="0.5")
+    async with agent_of(hub, policy="reuse"), client_of(hub) as client:
+        held = await client.acquire(LABEL)
+        with pytest.raises(WaitedInVain) as vain:
+            await client.acquire(LABEL, wait=1.7)
+        assert str(vain.value) == vain.value.detail == f"Borrow timed out after 1.7s for {LABEL}"
+        assert vain.value.facts["position"] == 1
+        assert await client.give_back(held)

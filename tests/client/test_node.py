@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from hub.client import NodeAgent, Unauthorized
-from hub.errors import BadInput, HubUnavailable, InvalidLabel
+from hub.errors import BadInput, HubUnavailable, InvalidLabel, SlotLent
 from tests.client.fake_hub import FakeHub, Reset, agent_of, eventually, problem
 from tests.world import SLACK_S
 
@@ -116,6 +116,21 @@ async def test_slots_are_published_and_withdrawn_while_the_node_runs(hub: FakeHu
         assert not await agent.withdraw("x")
         assert "x" not in hub.nodes["n1"]
         assert "x" not in agent.slots
+
+
+async def test_a_slot_that_is_lent_is_not_withdrawn_where_only_a_free_one_may_be(hub: FakeHub) -> None:
+    async with agent_of(hub) as agent:
+        first, second = agent.slots
+        hub.lent[first] = "5"  # as no heartbeat has told yet
+        with pytest.raises(SlotLent):
+            await agent.withdraw(first, only_free=True)
+        assert not await agent.withdraw(second, only_free=True)
+        assert [*agent.slots] == [*hub.nodes["n1"]] == [first]
+        hub.version += 1
+        await eventually(lambda: first in agent.lent)
+        hub.lent.clear()  # a hub that has lost its store does not know yet
+        with pytest.raises(SlotLent):
+            await agent.withdraw(first, only_free=True)
 
 
 async def test_a_node_that_the_hub_forgot_during_an_outage_registers_again(hub: FakeHub) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hub.client.state import BITE_BYTES, AgentState
+from hub.client.state import BITE_BYTES, AgentState, host
 
 
 def test_the_slots_of_a_pool_get_the_same_ids_as_at_the_hub() -> None:
@@ -40,13 +40,16 @@ def test_a_registration_contains_the_facts_of_the_node() -> None:
     body, others = state.registration()
     assert body == {
         "nodeId": "n1",
+        "host": host(),
         "incarnation": state.incarnation,
+        "first": True,
         "apps": ["a"],
         "labels": {"os": "linux"},
         "baseUrl": "http://n1",
         "capacity": 1,
         "policy": "reuse",
         "slots": [{"slotId": "n1-a.b-1", "labelKey": "a:b"}],
+        "held": {},
     }
     assert others == []
 

@@ -134,11 +134,15 @@ def test_the_default_of_an_option_is_in_the_signature():
             "ttl": None,
             "run": None,
             "run_name": None,
+            "name": None,
             "wait": 0.0,
             "priority": 0,
             "wait_for_pool": True,
             "ticket": None,
             "realms": (),
+            "where": "",
+            "prefer": (),
+            "any_of": (),
         }
     assert inspect.signature(hub.client.HubClient.leases).parameters["label"].default is None
     assert inspect.signature(hub.client.NodeAgent).parameters["pools"].default is ...

@@ -14,6 +14,7 @@ import pytest
 from hub.client import Slot, backlog, exchange, slot, waiting
 from hub.client.backlog import backlog_of
 from hub.client.exchange import Pause, RetryPolicy, Send, Unreachable
+from hub.client.naming import own_name
 from hub.client.transport import Secret, SyncTransport
 from hub.client.waiting import BorrowCall, borrow
 from hub.errors import (
@@ -154,18 +155,22 @@ def test_the_hub_is_told_how_long_the_caller_waits_up_to_its_limit(
 
 def test_the_options_of_a_borrow_are_sent_unchanged_and_a_priority_of_0_is_left_out(line: Line) -> None:
     played = line.play(
-        BorrowCall("gpu:a100", {"ttl": 90, "run": "r1", "run_name": "nightly", "priority": -5, "wait": 10}), [granted()]
+        BorrowCall(
+            "gpu:a100", {"ttl": 90, "run": "r1", "run_name": "nightly", "name": "ada", "priority": -5, "wait": 10}
+        ),
+        [granted()],
     )
     assert played.sent[0][1].body == {
         "labelKey": "gpu:a100",
         "ttlSeconds": 90,
         "runId": "r1",
         "runName": "nightly",
+        "name": "ada",
         "priority": -5,
         "maxWaitSeconds": 10,
     }
     plain = line.play(BorrowCall("gpu:a100"), [granted()])
-    assert plain.sent[0][1].body == {"labelKey": "gpu:a100", "maxWaitSeconds": 0}
+    assert plain.sent[0][1].body == {"labelKey": "gpu:a100", "maxWaitSeconds": 0, "name": own_name()}
 
 
 def test_every_attempt_of_a_borrow_names_the_realms_that_were_given_at_its_start(line: Line) -> None:

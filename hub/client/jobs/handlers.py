@@ -26,6 +26,10 @@ RUNTIME_EXCEEDED = "Runtime exceeded"
 LONGEST_TEXT_BYTES = 4096  # of a line of a log; the rest is cut off
 
 
+class Unfit(ValueError):
+    """A payload that does not fit the model of its job: no further attempt can do better."""
+
+
 class Model(Protocol):
     """A class that has the schema of a payload and checks one: a pydantic model, or a class with these two methods."""
 
@@ -138,7 +142,7 @@ class Handler:
 
     def registration(self) -> dict[str, Any]:
         """Return the body of the request that registers the job."""
-        body: dict[str, Any] = {"category": self.category, "name": self.name, "schema": self.schema}
+        body: dict[str, Any] = {"category": self.category, "name": self.name, "schema": self.schema, "validate": True}
         if self.attempts > 1:
             body |= {"maxAttempts": self.attempts, "backoffSeconds": self.backoff_s}
         if self.result is not None:
@@ -156,8 +160,12 @@ class Handler:
             raise ValueError(f"the result does not fit {name}: {error}") from error
 
     def called(self, task: Task) -> Any:
-        """Call the function with the payload, as an object of its model if it has one; raises when it does not fit."""
-        payload = task.payload if self.model is None else self.model.model_validate(task.payload)
+        """Call the function with the payload, as an object of its model if it has one; raises `Unfit` when the payload
+        does not fit the model."""
+        try:
+            payload = task.payload if self.model is None else self.model.model_validate(task.payload)
+        except ValueError as error:  # pydantic's `ValidationError` is one
+            raise Unfit(reason(error)) from error
         return self.call(payload, task) if self.takes_task else self.call(payload)
 
     async def run(self, task: Task, threads: Threads, begin: Begin | None, say: Say) -> None:
@@ -175,7 +183,8 @@ class Handler:
             value = value_of(returned)
         except (Exception, SystemExit) as error:  # any error of a handler: the worker lives on
             log.error("task %s of %s failed", task.id, task.job_name, exc_info=error)
-            say(Report(task.id, "failed", f"ended by {error!r}" if isinstance(error, SystemExit) else reason(error)))
+            why = f"ended by {error!r}" if isinstance(error, SystemExit) else reason(error)
+            say(Report(task.id, "failed", why, retry=not isinstance(error, Unfit)))
         except asyncio.CancelledError:
             running = asyncio.current_task()
             if running is None or running.cancelling():

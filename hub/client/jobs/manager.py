@@ -168,7 +168,8 @@ class JobManager(Listener):
 
     def _register(self, kind: type[Extension], room: str, run_kwargs: dict[str, Any]) -> None:
         with self._registering:
-            body = {"category": category_of(kind), "name": kind.__name__, "schema": kind.model_json_schema()}
+            body: dict[str, Any] = {"category": category_of(kind), "name": kind.__name__, "validate": True}
+            body["schema"] = kind.model_json_schema()
             full_name = job_name(kind, room)
             before = self._registry.get(full_name)
             # Before the call, because a task of the job may be claimed before the answer comes.

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from hub.client import forks
-from hub.client.jobs.handlers import Handler, Task, is_async
+from hub.client.jobs.handlers import Handler, Task, Unfit, is_async
 from hub.client.jobs.tasks import reason
 from hub.client.jobs.threads import Threads
 from hub.client.signals import MEANT, named
@@ -151,8 +151,8 @@ class _Child:
                             task.tell(task.id, task.claim, share, message, text)
                     case ("returned", document):
                         return document
-                    case ("raised", why, where):
-                        error = HandlerFailed(why)
+                    case (("raised" | "unfit") as word, why, where):
+                        error = Unfit(why) if word == "unfit" else HandlerFailed(why)
                         error.add_note(where)
                         raise error
         except (EOFError, OSError):
@@ -240,7 +240,7 @@ def _outcome(task: Task, handlers: Mapping[str, Handler]) -> tuple[Any, ...]:
         handler = handlers[task.job_name]
         return "returned", value_of(handler.fitting(handler.called(task))).document
     except Exception as error:  # noqa: BLE001 - any error of a handler is told to the worker
-        return "raised", reason(error), traceback.format_exc()
+        return "unfit" if isinstance(error, Unfit) else "raised", reason(error), traceback.format_exc()
     except BaseException as error:  # noqa: BLE001 - `sys.exit` ends no process here
         return "raised", f"ended by {error!r}", traceback.format_exc()
     finally:

@@ -163,13 +163,15 @@ class JobsClient:
         await self._wire.close()
 
     @spelt_out(SubmitOptions)
-    async def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
+    async def submit(
+        self, job: str, payload: Mapping[str, Any], room: str = "@global", **options: Unpack[SubmitOptions]
+    ) -> str:
         """Submit a task to `room:category:name` from `room`; return its id, or raise `JobNotFound`."""
         return await self._wire.run(submit(job, payload, room, options))
 
     @spelt_out(SubmitOptions)
     async def submit_many(
-        self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
+        self, job: str, payloads: Sequence[Mapping[str, Any]], room: str = "@global", **options: Unpack[SubmitOptions]
     ) -> list[str]:
         """Submit many tasks of one job in few calls; return their ids, in the order of the payloads."""
         return await self._wire.run(submit_many(job, payloads, room, options))
@@ -235,13 +237,15 @@ class SyncJobsClient:
         self._wire.close()
 
     @spelt_out(SubmitOptions)
-    def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
+    def submit(
+        self, job: str, payload: Mapping[str, Any], room: str = "@global", **options: Unpack[SubmitOptions]
+    ) -> str:
         """Submit a task to `room:category:name` from `room`; return its id, or raise `JobNotFound`."""
         return self._wire.run(submit(job, payload, room, options))
 
     @spelt_out(SubmitOptions)
     def submit_many(
-        self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
+        self, job: str, payloads: Sequence[Mapping[str, Any]], room: str = "@global", **options: Unpack[SubmitOptions]
     ) -> list[str]:
         """Submit many tasks of one job in few calls; return their ids, in the order of the payloads."""
         return self._wire.run(submit_many(job, payloads, room, options))

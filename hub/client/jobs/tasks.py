@@ -186,6 +186,8 @@ class Report:
     error: str = ""
     claim: str = ""
     value: ReturnedValue = NOTHING
+    retry: bool = True
+    """False for a failure that no further attempt can mend."""
 
     @property
     def size(self) -> int:
@@ -195,8 +197,8 @@ class Report:
     def body(self) -> dict[str, Any]:
         """Return the report in the form of a request body."""
         body = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
-        result = {} if self.value.document is None else {"result": self.value.document}
-        return {name: value for name, value in body.items() if value} | result
+        more = {} if self.value.document is None else {"result": self.value.document}
+        return {name: value for name, value in body.items() if value} | more | ({} if self.retry else {"retry": False})
 
     def shorter(self) -> Report:
         """Return a smaller report: without its result, as a failure that says why, or with its error cut."""

@@ -223,6 +223,7 @@ class JobsHub(FakeHub):
             outcome = "ok"
             self.reports.append((report["id"], report["status"]))
             task.update(status=report["status"], error=report.get("error"), result=report.get("result"), last=key)
+            task["retry"] = report.get("retry")
             if report["status"] == "pending":
                 task["worker_id"] = None
         return {"id": report["id"], "outcome": outcome}

@@ -59,9 +59,9 @@ def of_all(*arguments: Any) -> int:
     return len(arguments)
 
 
-def worker_of(hub: JobsHub) -> Worker:
+def worker_of(hub: JobsHub, processes: int = 0) -> Worker:
     transports = {"transport": hub.async_transport(), "sync_transport": hub.transport()}
-    return Worker("http://hub", "t0ken", **transports, polling_interval=0.02, grace=5.0)
+    return Worker("http://hub", "t0ken", **transports, polling_interval=0.02, grace=5.0, processes=processes)
 
 
 async def come_to(hub: JobsHub, function: Any, payload: dict[str, Any], **options: Any) -> tuple[dict[str, Any], Any]:
@@ -138,3 +138,22 @@ async def test_an_explicit_schema_wins_over_the_annotation(hub: JobsHub) -> None
     schema, error = await come_to(hub, turn, {"angle": 90}, schema=given)
     assert schema == given
     assert "angle" in error  # it reads a model, and was given an object
+
+
+def turn_right(payload: Turn) -> Turned:
+    if payload.angle > 180:
+        raise RuntimeError("the motor stalled")
+    return Turned(left=360 - payload.angle)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+async def test_a_payload_that_does_not_fit_is_not_tried_again_and_any_other_failure_is(
+    hub: JobsHub, processes: int
+) -> None:
+    worker = worker_of(hub, processes)
+    worker.job("modifiers", "Turn", attempts=3)(turn_right)
+    async with worker:
+        unfit, stalled = (hub.add("@global:modifiers:Turn", {"angle": angle})[0] for angle in ("north", 270))
+        await eventually(lambda: hub.statuses([unfit, stalled]) <= {"completed", "failed"})
+    assert hub.jobs["@global:modifiers:Turn"]["validate"] is True
+    assert [hub.tasks[task].get("retry") for task in (unfit, stalled)] == [False, None]
