@@ -20,6 +20,7 @@ T = TypeVar("T")
 Rows = tuple[int, list[Row]]  # the total number, and the rows that were asked for
 # Title -> the member of a row that is shown under it, or a function that makes the cell of the row.
 Columns = Mapping[str, str | Callable[[Row], Any]]
+HOLDERS = {"node": "its node", "operator": "an operator"}
 
 
 def cells(columns: Columns, row: Row) -> list[Any]:
@@ -35,6 +36,58 @@ def time_of(member: str) -> Callable[[Row], str]:
 def duration_of(member: str) -> Callable[[Row], str]:
     """Return a cell that shows the seconds in this member, as `output.duration` does."""
     return lambda row: output.duration(row.get(member))
+
+
+def holder_name(row: Mapping[str, Any]) -> str | None:
+    """Return the holder of a lease or a ticket: its user, where a token borrowed, and the name that it gave itself."""
+    holder = row.get("holder") or {}
+    user, name = holder.get("user"), holder.get("name")
+    return f"{user} ({name})" if user and name and not str(name).startswith(f"{user}@") else name or user
+
+
+def run_name(row: Mapping[str, Any]) -> str | None:
+    """Return the name of the run of a lease or a ticket, where it has one, else its id."""
+    return row.get("runName") or row.get("runId")
+
+
+def held(slot: Mapping[str, Any]) -> str | None:
+    """Return who holds a slot back and why, or None."""
+    return f"by {HOLDERS[slot['heldBy']]}: {slot['held']}" if slot.get("held") else None
+
+
+def attributes(slot: Mapping[str, Any]) -> str:
+    """Return the attributes of a slot as `vram=80 features=nvlink,ecc`; empty for one without."""
+    facts = slot.get("attributes") or {}
+    return " ".join(f"{name}={plain(value)}" for name, value in facts.items())
+
+
+def plain(value: Any) -> str:
+    """Return the value of an attribute as text: `80`, `true`, `nvlink,ecc`."""
+    if isinstance(value, list):
+        return ",".join(map(plain, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def warm(slot: Mapping[str, Any]) -> str:
+    """Return the keys of what is warm in a slot, with blanks between them."""
+    return " ".join(slot.get("warm") or ())
+
+
+def choices(ticket: Mapping[str, Any]) -> str:
+    """Return what a ticket wants: `gpu where vram >= 40, or gpu:h100`; empty where its label says it all."""
+    each = ticket.get("anyOf") or ()
+    return ", or ".join(f"{one['label']} where {one['where']}" if one.get("where") else one["label"] for one in each)
+
+
+def ends_by(lease: Mapping[str, Any]) -> str | None:
+    """Return by which rule of its pool a lease ends, and when, or None."""
+    seconds = lease.get("endsInSeconds")
+    return None if seconds is None else f"{lease.get('endsBy')}, in {output.duration(seconds)}"
+
+
+def because(pool: Mapping[str, Any]) -> str:
+    """Return why slots of a pool are held back: `2 unwell, 1 draining`; empty when none is."""
+    return ", ".join(f"{number} {kind}" for kind, number in (pool.get("heldBackBy") or {}).items())
 
 
 def json_of(member: str) -> Callable[[Row], str | None]:
@@ -95,6 +148,7 @@ class Listing:
     columns: Columns
     numbers: tuple[str, ...] = ()
     expendable: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
     called: str = ""
 
     async def ask(self, hub: HubApi, limit: int, *path: str, **query: Any) -> Rows:
@@ -157,7 +211,7 @@ class Listing:
         self._put_table(self.columns, [cells(self.columns, row) for row in rows])
 
     def _put_table(self, columns: Iterable[str], rows: Sequence[Sequence[Any]]) -> None:
-        tables.put_table(columns, rows, numbers=self.numbers, expendable=self.expendable)
+        tables.put_table(columns, rows, numbers=self.numbers, expendable=self.expendable, rare=self.rare)
 
 
 @dataclass(frozen=True)

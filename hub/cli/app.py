@@ -37,13 +37,26 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "cordon": Entry("draining:cordon", "Stop lending the slots of a node, for a reason."),
         "undrain": Entry("draining:undrain", "Lend the slots of a drained or cordoned node again."),
     },
+    "slot": {
+        "ls": Entry("look:slots", "Show the slots, and why each is held that is."),
+        "show": Entry("history:slot", "Show a slot and explain its state."),
+        "hold": Entry("holding:hold", "Stop lending a slot that is unwell, for a reason."),
+        "release": Entry("holding:release", "Lend a slot again that an operator has held."),
+    },
     "pool": {
         "ls": Entry("look:pools", "Show the pools: slots free, lent and held back.", of="all"),
         "show": Entry("look:pools", "Show a pool.", of="one"),
+        "attributes": Entry("look:attributes", "Show the attributes of slots that may serve a label."),
+        "rules": Entry("pool_rules:rules", "Show how long slots of pools may be held and left unused."),
+        "set": Entry("pool_rules:set_rule", "Change the rule of the pools that fit a pattern."),
+        "unset": Entry("pool_rules:unset", "Remove the rule of a pattern."),
     },
     "lease": {
         "ls": Entry("look:leases", "Show the leases.", of="all"),
         "show": Entry("look:leases", "Show the lease of a slot.", of="one"),
+    },
+    "audit": {
+        "ls": Entry("audit:audit", "Show which changes were made, by whom and why."),
     },
     "realm": {
         "ls": Entry("realms:ls", "Show the realms that the hub serves."),
@@ -80,9 +93,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Lend": {
         "borrow": Entry("lend:borrow", "Borrow a slot, and keep it while a command runs."),
         "return": Entry("lend:give_back", "Give a borrowed slot back."),
+        "mcp": Entry("mcp:mcp", "Serve an agent that borrows slots, by the Model Context Protocol."),
         "agent": Entry("announce:agent", "Announce this machine and what it lends."),
         "node": Entry("", "Nodes: ls, show, drain, cordon, undrain."),
-        "pool": Entry("", "Pools: ls, show."),
+        "slot": Entry("", "Slots: ls, show, hold, release."),
+        "pool": Entry("", "Pools: ls, show, attributes, rules, set, unset."),
         "lease": Entry("", "Leases: ls, show."),
         "drain": Entry("draining:drain", "", hidden=True),
         "cordon": Entry("draining:cordon", "", hidden=True),
@@ -92,7 +107,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Look": {
         "realm": Entry("", "Realms: ls, show, add, move, rm."),
         "status": Entry("status:status", "Show the state of the fleet and every trouble."),
-        "usage": Entry("status:usage", "Show which users and rooms hold most of the memory."),
+        "usage": Entry("usage:usage", "Show who used what: leases, time held and waited, refusals."),
+        "memory": Entry("status:memory", "Show which users and rooms hold most of the memory."),
         "config": Entry("config:config_app", "Settings: ls, show, set, clear."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),
@@ -101,6 +117,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "queue": Entry("queue:queue_app", "The queue: ls, show, cancel."),
         "autoscale": Entry("look:autoscale", "Show how many slots a pool should have, or how many tasks a job has."),
         "why": Entry("history:why", "Explain the state of a node, slot, task, worker ..."),
+        "audit": Entry("", "The audit log: ls."),
         "events": Entry("history:events", "Show the latest events, or follow new ones."),
         "ui": Entry("ui:ui", "Open the console, logged in."),
         "manual": Entry("manual:manual", "Read the manual of this version."),
@@ -130,8 +147,12 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Run": {
         "demo": Entry("demo:demo", "Try the hub with a Redis of its own and three agents."),
         "serve": Entry("serving:serve", "Run a hub."),
+        "gate": Entry("gate:gate", "Run a gate: one URL that lends slots to those that connect."),
         "internal-worker": Entry("serving:internal_worker", "Run tasks of the @internal jobs."),
         "completion": Entry("completing:completion", "Print the completion script of a shell."),
+        "login": Entry("login:login", "Log in at the issuer of the hub, by a code for a browser."),
+        "logout": Entry("login:logout", "Forget the login of hub login."),
+        "hook": Entry("hooks:app", "Hooks: add, ls, show, test, pause, resume, rm."),
         "token": Entry("tokens:app", "Tokens of users and of nodes: ls, show, create, revoke."),
     },
 }

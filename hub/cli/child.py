@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from hub.client.signals import ending, is_for_the_program
 from hub.errors import HubError
+from hub.processes import children, descendants, die_with, libc
 
 # Seconds from the end of the terminal until the command is killed: no second Ctrl-C can come.
 HANG_UP_GRACE_S = 10.0
 # Seconds for the processes that a command has started to end, once a signal has ended the command itself.
 REST_GRACE_S = 10.0
 _LOOK_S = 0.05
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class Child:
@@ -46,9 +42,9 @@ class Child:
     async def start(cls, command: list[str], environment: Mapping[str, str], when_we_die: signal.Signals) -> Child:
         """Start a command; on Linux it gets the signal `when_we_die` if this process is killed."""
         own_group = not _in_front_of_a_terminal()
-        if _libc is not None:
-            _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        earlier_children = set(_children(os.getpid()))
+        if libc is not None:
+            libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        earlier_children = set(children(os.getpid()))
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -59,7 +55,7 @@ class Child:
         except OSError as error:
             raise HubError(f"The command {command[0]!r} could not be started: {error.strerror or error}.") from None
         child = cls(process, own_group=own_group, earlier_children=earlier_children)
-        if _libc is not None:  # orphans of the command become our children, and are reaped
+        if libc is not None:  # orphans of the command become our children, and are reaped
             asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, child._adopted)
         return child
 
@@ -133,7 +129,7 @@ class Child:
             await asyncio.sleep(_LOOK_S)
 
     def _is_left(self) -> bool:
-        if _libc is not None:
+        if libc is not None:
             return bool(self._all())
         try:
             os.killpg(self.pid if self._own_group else 0, 0)
@@ -159,11 +155,11 @@ class Child:
         roots = self._adopted()
         if self._process.returncode is None:
             roots.append(self.pid)
-        return [pid for root in roots for pid in (root, *_descendants(root))]
+        return [pid for root in roots for pid in (root, *descendants(root))]
 
     def _adopted(self) -> list[int]:
         """Reap the ended orphans of the command, and return the process ids of those that run."""
-        orphans = set(_children(os.getpid())) - self._earlier_children - {self.pid}
+        orphans = set(children(os.getpid())) - self._earlier_children - {self.pid}
         return [orphan for orphan in orphans if os.waitpid(orphan, os.WNOHANG) == (0, 0)]
 
 
@@ -218,33 +214,8 @@ def _in_front_of_a_terminal() -> bool:
         os.close(terminal)
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
-    with suppress(OSError):  # the process may end at any moment
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError):
-                children += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-    return children
-
-
-def _descendants(pid: int) -> list[int]:
-    return [below for child in _children(pid) for below in (child, *_descendants(child))]
-
-
 def _group(pid: int) -> int:
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
         return 0
-
-
-def die_with(parent: int, signum: signal.Signals) -> Callable[[], None]:
-    """Return a function to call between fork and exec: on Linux the child then gets `signum` when its parent dies."""
-
-    def prepare() -> None:
-        if _libc is not None:
-            _libc.prctl(_PR_SET_PDEATHSIG, int(signum))
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare

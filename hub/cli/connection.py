@@ -6,15 +6,15 @@ import asyncio
 import errno
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, cast
 from urllib.parse import urlsplit
 
 import typer
 
-from hub.cli import global_options
+from hub.cli import global_options, kept_logins
 from hub.cli.environment import environment, given_secret, tell_of_proxies
 from hub.cli.inputs import Usage, read_url
 from hub.client import plain
@@ -24,15 +24,17 @@ from hub.client.transport import DEFAULT_URL, AsyncTransport, Secret
 from hub.errors import HubError, HubUnavailable, Unauthorized
 from hub.settings import mask_url
 
-Role = Literal["look", "runner", "node", "admin"]
+Role = Literal["look", "runner", "node", "ticket", "admin", "nobody"]
 Row = dict[str, Any]
 
 # The variables with a secret for each role; the first that is set is used.
 _SECRETS: dict[Role, tuple[str, ...]] = {
-    "look": ("HUB_RUNNER_SECRET", "HUB_ADMIN_SECRET", "HUB_NODE_SECRET"),
-    "runner": ("HUB_RUNNER_SECRET",),
+    "look": ("HUB_RUNNER_SECRET", "HUB_ADMIN_SECRET", "HUB_NODE_SECRET", "HUB_TOKEN"),
+    "runner": ("HUB_RUNNER_SECRET", "HUB_TOKEN"),
     "node": ("HUB_NODE_SECRET",),
+    "ticket": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET", "HUB_TOKEN"),
     "admin": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET"),
+    "nobody": (),
 }
 PAGE = 500  # rows in one call
 # Long enough for a hub that is just starting, and not too long for a person who waits.
@@ -43,9 +45,11 @@ _NOT_LISTENING = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH, er
 
 # The end of the sentence on a refused secret.
 _NEEDED: dict[Role, str] = {
-    "look": "looking needs HUB_RUNNER_SECRET, HUB_ADMIN_SECRET or HUB_NODE_SECRET",
-    "runner": "borrowing and returning needs HUB_RUNNER_SECRET",
+    "look": "looking needs HUB_RUNNER_SECRET, HUB_ADMIN_SECRET, HUB_NODE_SECRET, or HUB_TOKEN with a borrow token",
+    "runner": "borrowing and returning needs HUB_RUNNER_SECRET, or HUB_TOKEN with a borrow token",
     "node": "announcing a node needs HUB_NODE_SECRET or a token of the node",
+    "nobody": "it needs none",
+    "ticket": "this needs HUB_ADMIN_SECRET, HUB_RUNNER_SECRET, or HUB_TOKEN with a borrow token",
     "admin": "this is for operators and needs HUB_ADMIN_SECRET, or HUB_RUNNER_SECRET where the hub has no other",
 }
 _shown: dict[str, str] = {}  # the source of the last secret that was sent, and the need for it
@@ -53,11 +57,20 @@ _shown: dict[str, str] = {}  # the source of the last secret that was sent, and 
 
 @dataclass(frozen=True)
 class Address:
-    """The URL of a hub and the secret to send; `chosen` when the command line names the hub: then no other is used."""
+    """The URL of a hub and the secret to send; `chosen` when the command line names the hub: then no other is used.
+
+    `renewed` returns the secret anew where it is the token of `hub login`, which ends before a long command does.
+    """
 
     url: str
     secret: str
     chosen: bool
+    renewed: Callable[[], str] | None = None
+
+    @property
+    def credential(self) -> str | Callable[[], str]:
+        """Return the secret, or the function that returns it for each request."""
+        return self.renewed or self.secret
 
 
 def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = False) -> Address:
@@ -74,19 +87,38 @@ def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = F
             raise Usage(f"HUB_URL: {error.message}") from None
     else:
         where = url
-    source = "--secret"
+    source, renewed = "--secret", None
     if secret is None:
-        lists = ((name, variables.get(name, "")) for name in _SECRETS[role])
-        # While secrets are rotated the variable is a list; any member of it is accepted.
-        given = ((name, member.strip()) for name, text in lists for member in text.split(","))
-        source, secret = next((member for member in given if member[1]), ("", ""))
+        source, secret = _set_secret(role)
+        if not secret and role not in ("node", "nobody") and not variables.get("HUB_TOKEN"):
+            renewed = kept_logins.find(where)
+            source, secret = (f"hub login, for {where}", renewed()) if renewed else ("", "")
     else:
         secret = given_secret(secret, "--secret")
     _shown.update(source=source, needed=_NEEDED[role])
     if not secret.isascii() or not secret.isprintable():
         raise Usage("The secret has characters that no HTTP header can carry.")
     tell_of_proxies(where)
-    return Address(where if of_all else in_realm(where), secret, chosen=url is not None)
+    return Address(where if of_all else in_realm(where), secret, url is not None, renewed)
+
+
+def as_operator(at: Address) -> Address:
+    """Return the address with the secret of operators that is set, unless the command line has named a secret."""
+    if _shown.get("source") == "--secret":
+        return at
+    source, secret = _set_secret("admin")
+    if not secret and at.renewed is not None:  # the login of a user
+        return at
+    _shown.update(source=source, needed=_NEEDED["admin"])
+    return replace(at, secret=secret, renewed=None)
+
+
+def _set_secret(role: Role) -> tuple[str, str]:
+    """Return the first variable that is set for a role, and the secret in it; empty texts where none is set."""
+    lists = ((name, environment().get(name, "")) for name in _SECRETS[role])
+    # While secrets are rotated the variable is a list; any member of it is accepted.
+    given = ((name, member.strip()) for name, text in lists for member in text.split(","))
+    return next((member for member in given if member[1]), ("", ""))
 
 
 def in_realm(url: str) -> str:
@@ -140,6 +172,11 @@ class HubApi:
         """Return the answer to a GET of this path; raise a `HubError` when the hub refuses."""
         return await self.ask("GET", *parts, **query)
 
+    async def rows(self, *parts: str, **query: Any) -> list[Row]:
+        """Return the rows in the answer to a GET of this path, where that is a list."""
+        found: Any = await self.ask("GET", *parts, answer_type=list, **query)
+        return list(found)
+
     async def ask(
         self,
         method: str,
@@ -147,6 +184,7 @@ class HubApi:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
+        answer_type: type = dict,
         **query: Any,
     ) -> Row:
         """Return the answer to a call, which the hub may hold for `wait_s`; raise a `HubError` when the hub refuses."""
@@ -154,9 +192,9 @@ class HubApi:
         wanted = {name: str(value) for name, value in query.items() if value is not None}
         send = Send(method, where, body, wanted, {**NEUTRAL, **(headers or {})}, wait_s=wait_s)
         answer = await self._transport.run(exchange(send, _PATIENCE))
-        if not isinstance(answer.data, dict):
+        if not isinstance(answer.data, answer_type):
             raise HubError(f"The server that answers {method} {where} is no capacity hub.")
-        return answer.data
+        return cast(Row, answer.data)
 
 
 class JobsApi(HubApi):
@@ -238,7 +276,7 @@ async def listens(url: str) -> bool:
 @asynccontextmanager
 async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
     """Yield a transport to a hub, which need not listen yet, and close it after the block."""
-    transport = AsyncTransport(at.url, Secret(at.secret))
+    transport = AsyncTransport(at.url, Secret(at.credential))
     try:
         yield transport
     finally:

@@ -19,12 +19,13 @@ from pathlib import Path
 from typer import Option
 
 from hub.cli import output, tables
-from hub.cli.child import die_with, interruptible
+from hub.cli.child import interruptible
 from hub.cli.connection import plain_logs
 from hub.cli.environment import environment
 from hub.client import HubClient
 from hub.client.signals import named
 from hub.errors import HubError, StartRefused, Unavailable
+from hub.processes import die_with
 from hub.settings import load_settings
 
 # Short, so that a newcomer soon sees a node expire.
@@ -33,11 +34,21 @@ SWEEP_S = 2
 START_BOUND_S = 30.0
 STOP_BOUND_S = 10.0
 
+# Node -> label and number of its slots. The driver `command` without commands lends names of things.
 AGENTS = {
-    "demo-browsers": ("browser:chromium=2", "browser:firefox=1"),
-    "demo-gpus": ("gpu:a100:eu=2",),
-    "demo-licences": ("licence:catia=1",),
+    "demo-browsers": {"browser:chromium": 2, "browser:firefox": 1},
+    "demo-gpus": {"gpu:a100:eu": 2, "gpu:t4:eu": 1},
+    "demo-licences": {"licence:catia": 1},
 }
+# Label -> the attributes of its slots that the driver `command` lends, as a fleet file says them.
+ATTRIBUTES = {
+    "browser:chromium": '{ version = "130.0", major = 130 }',
+    "browser:firefox": '{ version = "132.0", major = 132 }',
+    "gpu:a100:eu": '{ vram = 40, model = "A100", features = ["nvlink", "mig"] }',
+    "gpu:t4:eu": '{ vram = 16, model = "T4" }',
+}
+BROWSERS = "browser:chromium"
+FLEET = "fleet.toml"
 _WORTH_SHOWING = re.compile(
     r"^\S+ +(?:(?:WARNING|ERROR|CRITICAL)\b.*|\w+ +(?:node|lease) (?:sweep|expired|refreshed).*)$"
 )
@@ -63,6 +74,8 @@ async def _demo(port: int) -> int:
 
 
 async def _run(stack: AsyncExitStack, wanted: int) -> None:
+    from hub.fleet.chromium import NAMES  # which no other command needs
+
     port = _free_port(wanted)
     url = f"http://127.0.0.1:{port}"
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hub-demo-", ignore_cleanup_errors=True)))
@@ -82,18 +95,45 @@ async def _run(stack: AsyncExitStack, wanted: int) -> None:
     async def has_agents(client: HubClient) -> bool:
         return bool((await client.nodes(limit=1))["total"] >= len(AGENTS))
 
+    async def has_browsers(client: HubClient) -> bool:
+        return any(pool["label"] == BROWSERS and pool["available"] for pool in (await client.pools())["pools"])
+
     await _until(answers, url, lambda: f"The hub did not answer within {START_BOUND_S:g} s. {log.last}")
+    browser = next(filter(None, map(shutil.which, NAMES)), None)
     agents = {}
-    for node, slots in AGENTS.items():
-        words = ["agent", "--node", node, *(word for slot in slots for word in ("--slots", slot))]
+    for node, file in _write_fleets(folder, browser).items():
+        words = ["agent", "--node", node, "--fleet", str(file)]
         agents[node] = await stack.enter_async_context(_running(words, environment, piped=False))
     await _until(has_agents, url, lambda: f"The agents did not announce themselves within {START_BOUND_S:g} s.")
-    _explain(url, port, hub.pid, {node: agent.pid for node, agent in agents.items()})
+    try:
+        await _until(has_browsers, url, lambda: f"{browser} does not answer; `hub why {BROWSERS}` has the reason.")
+    except StartRefused as late:
+        output.note(str(late))
+    _explain(url, port, hub.pid, {node: agent.pid for node, agent in agents.items()}, folder / FLEET, browser)
     log.show()
     for node, agent in agents.items():
         stack.callback(asyncio.create_task(_tell_end(node, agent)).cancel)
     await hub.wait()
     raise HubError(f"The hub ended with status {hub.returncode}. {log.last}")
+
+
+def _write_fleets(folder: Path, browser: str | None) -> dict[str, Path]:
+    """Write the fleet file of each node, and all of them as one; return node -> file."""
+    files, texts = {}, [f"# What the demo lends, for one machine: hub agent --fleet {FLEET}\n"]
+    for node, pools in AGENTS.items():
+        files[node] = folder / f"{node}.toml"
+        entries = [_entry(label, count, browser) for label, count in pools.items()]
+        files[node].write_text("\n".join(entries))
+        texts += entries
+    (folder / FLEET).write_text("\n".join(texts))
+    return files
+
+
+def _entry(label: str, count: int, browser: str | None) -> str:
+    """Return the entry of a pool: of real browsers where there is one, else of names of things."""
+    real = bool(browser) and label == BROWSERS
+    about = f"attributes = {ATTRIBUTES[label]}\n" if label in ATTRIBUTES and not real else ""
+    return f'[[pools]]\nlabel = "{label}"\ndriver = "{"chromium" if real else "command"}"\ncount = {count}\n{about}'
 
 
 def _free_port(wanted: int) -> int:
@@ -125,6 +165,7 @@ def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
         "HUB_DATA_DIR": str(folder),
         "HUB_SWEEPER_EXPIRE": "true",
         "HUB_SWEEP_LOG": "changes",
+        "HUB_ALLOWED_CATEGORIES": "*",
         "HUB_NODE_TIMEOUT": str(TIMEOUT_S),
         "HUB_NODE_SWEEP_INTERVAL_SECONDS": str(SWEEP_S),
         "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "1",
@@ -205,7 +246,7 @@ async def _tell_end(node: str, agent: asyncio.subprocess.Process) -> None:
     output.note(f"{node} {how}{tail}.")
 
 
-def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
+def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int], fleet: Path, browser: str | None) -> None:
     command = _hub_command()
     at = "" if port == 8080 and not os.environ.get("HUB_URL") else f" --url {url}"
     victim = agents["demo-gpus"]
@@ -213,14 +254,20 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
     lines = (
         f"curl -s {url}/pools/gpu:a100:eu; echo",
         f"{command} nodes{at}",
-        f"{command} borrow gpu:a100:eu{at} -- sh -c {shlex.quote(inner)}",
+        f"{command} borrow gpu --where 'vram >= 40'{at} -- sh -c {shlex.quote(inner)}",
         f"{command} borrow browser:chromium{at} -- sleep 15 & sleep 1; {command} leases{at}",
         f"kill -9 {victim}; sleep {TIMEOUT_S + SWEEP_S + 2}; {command} nodes{at}",
     )
     output.put(f"A hub runs at {url} (pid {hub_pid}), with a throw-away Redis and three agents:\n")
-    rows = [(node, pid, ", ".join(AGENTS[node])) for node, pid in agents.items()]
+    rows = [
+        (node, pid, ", ".join(f"{label}={count}" for label, count in AGENTS[node].items()))
+        for node, pid in agents.items()
+    ]
     tables.put_table(("AGENT", "PID", "LENDS"), rows, numbers=("PID",))
-    output.put("\nTry, in another terminal:\n")
+    real = f"lends a real browser, {browser}" if browser else "lends a name, for there is no Chromium here"
+    output.put(f"\n{BROWSERS} {real}; the other slots are names of things.")
+    output.put(f"A fleet file that lends all of it, to copy: {fleet}\n")
+    output.put("Try, in another terminal:\n")
     for line in lines:
         output.put(f"  {line}")
     output.put(

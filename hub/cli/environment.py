@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import socket
 import sys
 import urllib.request
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +18,6 @@ from hub.settings import mask_url, read_environment
 from hub.settings.sources import Environment
 
 _LONGEST_SECRET = 65_536
-_SECRET_NAME = re.compile(r"HUB_(.+_)?SECRETS?")
 
 
 def environment() -> Environment:
@@ -79,8 +76,3 @@ def caller() -> str:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (KeyError, OSError):  # a user id without a name
         return f"{os.getuid()}@{socket.gethostname()}"
-
-
-def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those of secrets of the hub, for a command that runs with a slot."""
-    return {name: value for name, value in variables.items() if not _SECRET_NAME.fullmatch(name)}

@@ -16,7 +16,7 @@ from hub.cli.child import interruptible
 from hub.cli.command import command
 from hub.cli.connection import Address, HubApi, Row, listens
 from hub.cli.inputs import given, read_id
-from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, TASK, WORKER, Input
+from hub.cli.options import AS_JSON, JOB, NODE, RUN, SLOT, STEM, TASK, WORKER, Input
 from hub.client.trust import tls_context
 from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
@@ -44,7 +44,7 @@ async def why(
     limit: int = _LIMIT,
 ) -> CommandAnswer:
     """Explain the state of a node, slot, task, worker ...: what happened, by which rule, and what happens next."""
-    return await _why(hub, subject, [kind] if kind else _kinds(subject), limit)
+    return await _why(hub, subject, [kind] if kind else kinds_of(subject), limit)
 
 
 @command("runner")
@@ -53,7 +53,13 @@ async def worker(hub: HubApi, worker: str = WORKER.argument("The id of the worke
     return await _why(hub, worker, ["worker"], 20)
 
 
-def _kinds(subject: str) -> list[Kind]:
+@command("runner")
+async def slot(hub: HubApi, slot: str = SLOT.argument("The id of the slot.")) -> CommandAnswer:
+    """Show a slot and explain its state."""
+    return await _why(hub, slot, ["slot"], 20)
+
+
+def kinds_of(subject: str) -> list[Kind]:
     """Return the kinds of things that an id of this form may name.
 
     Workers and tasks have UUIDs; the full name of a job has two colons, that of a schedule has one."""
@@ -76,7 +82,7 @@ async def events(
     kind: EventKind | None = Option(None, help="Show only events of this kind."),
     node: str | None = NODE.option("Show only events of this node."),
     slot: str | None = SLOT.option("Show only events of this slot."),
-    pool: str | None = LABEL.option("Show only events of this pool or label."),
+    pool: str | None = STEM.option("Show only events of this pool or label."),
     run: str | None = RUN.option("Show only events of this run."),
     worker: str | None = WORKER.option("Show only events of this worker."),
     task: str | None = TASK.option("Show only events of this task."),
@@ -101,7 +107,7 @@ async def events(
 
 
 async def _why(hub: HubApi, subject: str, kinds: list[Kind], limit: int) -> CommandAnswer:
-    answers = [answer for kind in kinds if (answer := await _ask(hub, kind, subject, limit)) is not None]
+    answers = [answer for kind in kinds if (answer := await explanation(hub, kind, subject, limit)) is not None]
     if not answers:
         raise NotFound(f"Nothing is known of a {' or a '.join(kinds)} {subject}")
 
@@ -114,7 +120,8 @@ async def _why(hub: HubApi, subject: str, kinds: list[Kind], limit: int) -> Comm
     return CommandAnswer(answers[0] if len(kinds) == 1 else {"found": answers}, show)
 
 
-async def _ask(hub: HubApi, kind: Kind, subject: str, limit: int) -> Row | None:
+async def explanation(hub: HubApi, kind: Kind, subject: str, limit: int) -> Row | None:
+    """Return the explanation of a thing of this kind; None when the hub knows no such thing."""
     try:
         return await hub.get("why", kind, subject, limit=limit)
     except NotFound:
@@ -212,4 +219,6 @@ def _words(name: str) -> str:
 def _fact(value: Any) -> Any:
     if isinstance(value, list):
         return "; ".join(output.pairs(item) if isinstance(item, dict) else str(item) for item in value)
+    if isinstance(value, dict):
+        return output.pairs({name: _fact(each) for name, each in value.items() if each is not None})
     return value

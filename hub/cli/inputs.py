@@ -29,7 +29,11 @@ _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Usage(Exception):
-    """The refusal of a wrong command line; the text is one sentence."""
+    """The refusal of a wrong command line; the text is one sentence. `below` shows the place, in lines below it."""
+
+    def __init__(self, sentence: str, below: str = "") -> None:
+        super().__init__(sentence)
+        self.below = below
 
 
 class InputEnded(Exception):
@@ -54,13 +58,18 @@ class Pair(NamedTuple):
     value: str
 
 
-def read_label(text: str) -> str:
+def read_label(text: str, segments_min: int = 2) -> str:
     """Return a label in its normal form; raises `BadParameter`, as all readers here do."""
     try:
-        return parse_label(text).text
+        return parse_label(text, segments_min=segments_min).text
     except InvalidLabel as error:
         why = str(error.detail).partition(": ")[2].rpartition(" (")[0]
         raise typer.BadParameter(f"{shown(text)} is no label: {why}.") from None
+
+
+def read_stem(text: str) -> str:
+    """Return a label under which slots may be asked for: one segment is enough, such as `gpu`."""
+    return read_label(text, 1)
 
 
 def read_pool(text: str) -> PoolOption:

@@ -1,8 +1,10 @@
-"""`hub nodes`, `hub pools`, `hub leases` and `hub autoscale`: show lists of nodes, pools and leases, and demand."""
+"""`hub nodes`, `slot ls`, `pools`, `leases`, `autoscale`: show lists of nodes, slots, pools and leases, and demand."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -10,11 +12,31 @@ from typer import Option
 
 from hub.capacity.nodes.models import State
 from hub.cli import output, tables
-from hub.cli.answers import Columns, CommandAnswer, Listing, Rows, duration_of, facts, refreshed, time_of
+from hub.cli.answers import (
+    Columns,
+    CommandAnswer,
+    Listing,
+    Rows,
+    because,
+    cells,
+    duration_of,
+    ends_by,
+    facts,
+    held,
+    holder_name,
+    json_of,
+    refreshed,
+    run_name,
+    time_of,
+    warm,
+)
+from hub.cli.answers import attributes as attributes_of
+from hub.cli.choosing import EXPRESSION
 from hub.cli.command import Work, command
 from hub.cli.connection import PAGE, HubApi, Row, members
 from hub.cli.inputs import Usage, check_one_of, check_realms
-from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, list_limit
+from hub.cli.options import AS_JSON, JOB, LABEL, NODE, RUN, SLOT, STEM, list_limit
+from hub.errors import NotFound
 
 WATCH_S = 2.0
 
@@ -38,6 +60,22 @@ def nodes(
     return refreshed(look, WATCH_S, as_json=as_json) if watch else look()
 
 
+@command()
+async def slots(
+    hub: HubApi,
+    unwell: bool = Option(False, "--held", help="Show only slots that a node or an operator holds as unwell."),
+    limit: int = list_limit(1000),
+) -> CommandAnswer:
+    """Show the slots of all nodes, with the reason of each that is held."""
+    _, nodes = await _all_nodes(sys.maxsize, None, hub)
+    found: list[Row] = []
+    for node in nodes:
+        with suppress(NotFound):  # it may have left since it was listed
+            offered = (await hub.get("nodes", str(node["nodeId"])))["slotList"]
+            found += [{**slot, "nodeId": node["nodeId"]} for slot in offered if slot.get("held") or not unwell]
+    return _SLOTS.answer((len(found), found[:limit]))
+
+
 @command(every_realm=True)
 def pools(
     hub: HubApi,
@@ -49,11 +87,33 @@ def pools(
     return _one_or_all(hub, _POOLS, "pools", label, limit, {})
 
 
+@command()
+async def attributes(hub: HubApi, label: str = STEM.argument("The label; its first segment will do.")) -> CommandAnswer:
+    """Show the attributes of the slots that may serve a label, with their values, and how many slots have each.
+
+    They are what --where of `hub borrow` compares; of a list, each text in it is a value.
+    """
+    answer = await hub.get("pools", label, "attributes")
+    found = answer["attributes"]
+    rows = [{**each, **value} for each in found for value in each["values"] or [{"value": None, "free": None}]]
+    notes = [f"{each['more']} more values of {each['name']} are not shown." for each in found if each.get("more")]
+    notes += ["More pools may serve it than are counted here."] if answer.get("truncated") else []
+    notes += [f"{answer['hint']}."] if answer.get("hint") else []
+
+    def show() -> None:
+        if rows:
+            _ATTRIBUTES.put(rows)
+        else:
+            output.put(f"No slot of {label} has attributes.")
+
+    return CommandAnswer(answer, show, notes)
+
+
 @command(every_realm=True)
 def leases(
     hub: HubApi,
     slot: str | None = SLOT.argument("Show only the lease of this slot.", default=None),
-    label: str | None = LABEL.option("Show only leases that were asked for under this label."),
+    label: str | None = STEM.option("Show only leases that were asked for under this label."),
     pool: str | None = LABEL.option("Show only leases of this pool."),
     node: str | None = NODE.option("Show only leases of this node."),
     run: str | None = RUN.option("Show only leases of this run."),
@@ -70,6 +130,7 @@ def leases(
 def autoscale(
     hub: HubApi,
     label: str | None = LABEL.argument("The label of the pool.", default=None),
+    where: str | None = EXPRESSION.option("Count only slots that this suits, as 'vram >= 40', and who waits for them."),
     job: str | None = JOB.option("Show the tasks of this job instead of a pool.", "--job"),
     least: int | None = Option(None, "--min", min=0, max=1_000_000, help="The lower bound of the desired number."),
     most: int | None = Option(None, "--max", min=0, max=1_000_000, help="The upper bound of the desired number."),
@@ -81,9 +142,10 @@ def autoscale(
     """
     if (label is None) == (job is None):
         raise Usage("Say which: a LABEL, or --job JOB.")
+    check_one_of(("--where", where), ("--job", job))
     if least is not None and most is not None and least > most:
         raise Usage("--min is above --max.")
-    bounds = {"min": least, "max": most, "headroom": headroom}
+    bounds = {"min": least, "max": most, "headroom": headroom, "where": where}
     return _autoscale(hub, ["jobs", job] if job is not None else [str(label)], bounds)
 
 
@@ -100,9 +162,9 @@ async def _one_node(hub: HubApi, name: str) -> CommandAnswer:
 
     def show() -> None:
         facts(node, _NODE_FACTS).put(as_json=False)
-        if slots := [(slot.get("slotId"), slot.get("label"), slot.get("state")) for slot in node.get("slotList") or ()]:
+        if slots := node.get("slotList"):
             output.put("")
-            tables.put_table(("SLOT", "POOL", "STATE"), slots)
+            tables.put_table(tuple(_OF_NODE), [cells(_OF_NODE, slot) for slot in slots], rare=("ATTRIBUTES", "WARM"))
 
     return CommandAnswer(node, show)
 
@@ -119,7 +181,7 @@ async def _all_nodes(limit: int, state: str | None, hub: HubApi) -> Rows:
     return total, [nodes_by_id[name] for name in sorted(nodes_by_id)][:limit]
 
 
-async def _autoscale(hub: HubApi, path: list[str], bounds: dict[str, int | None]) -> CommandAnswer:
+async def _autoscale(hub: HubApi, path: list[str], bounds: dict[str, Any]) -> CommandAnswer:
     answer = await hub.get("autoscale", *path, **bounds)
 
     def show() -> None:
@@ -157,11 +219,11 @@ def _maintenance(row: Row) -> bool:
 _NODES = Listing(
     "nodes",
     {
-        "NODE": "nodeId", "STATE": _state, "SLOTS": "slots", "LENT": "lent",
+        "NODE": "nodeId", "STATE": _state, "SLOTS": "slots", "LENT": "lent", "HELD": lambda node: node.get("held", 0),
         "LAST BEAT": lambda node: output.since(node.get("sinceBeatMs")),
         "LABELS": lambda node: output.pairs(node.get("labels")),
     },
-    numbers=("SLOTS", "LENT"),
+    numbers=("SLOTS", "LENT", "HELD"),
 )  # fmt: skip
 _NODE_FACTS: Columns = {
     **_NODES.columns,
@@ -171,26 +233,44 @@ _NODE_FACTS: Columns = {
     "ADDRESS": "baseUrl",
     "ORDERS": lambda node: ", ".join(map(_order, node.get("orders") or ())),
 }
+_DESCRIBED: Columns = {"ATTRIBUTES": attributes_of, "WARM": warm}
+_OF_NODE: Columns = {"SLOT": "slotId", "POOL": "label", "STATE": "state", "HELD": held, **_DESCRIBED}
+_SLOTS = Listing(
+    "slots",
+    {"SLOT": "slotId", "POOL": "label", "NODE": "nodeId", "STATE": "state", "HELD": held, **_DESCRIBED},
+    expendable=("WARM", "NODE", "ATTRIBUTES"),
+    rare=tuple(_DESCRIBED),
+)
+_ATTRIBUTES = Listing(
+    "attributes",
+    {
+        "NAME": "name", "TYPE": "type", "VALUE": json_of("value"),
+        "SLOTS": "slots", "FREE": "free",
+    },
+    numbers=("SLOTS", "FREE"),
+)  # fmt: skip
 _POOLS = Listing(
     "pools",
     {
         "POOL": "label", "SLOTS": "total", "FREE": "available", "LENT": "borrowed", "HELD BACK": "heldBack",
-        "MAINTENANCE": _maintenance,
+        "BECAUSE": because, "MAINTENANCE": _maintenance,
     },
     numbers=("SLOTS", "FREE", "LENT", "HELD BACK"),
+    expendable=("BECAUSE",),
 )  # fmt: skip
 _LEASES = Listing(
     "leases",
     {
-        "SLOT": "slotId", "POOL": "pool", "ASKED FOR": "label", "NODE": "nodeId", "RUN": "runId",
-        "SINCE": time_of("borrowedAt"), "TIME LEFT": duration_of("secondsLeft"),
+        "SLOT": "slotId", "POOL": "pool", "ASKED FOR": "label", "NODE": "nodeId", "HOLDER": holder_name,
+        "RUN": run_name, "SINCE": time_of("borrowedAt"), "TIME LEFT": duration_of("secondsLeft"),
+        "RULE ENDS IT": ends_by, "UNWELL": held,
     },
     numbers=("TIME LEFT",),
-    expendable=("SINCE", "ASKED FOR", "NODE"),
+    expendable=("SINCE", "ASKED FOR", "NODE", "RUN"),
 )  # fmt: skip
 _POOL_DEMAND: Columns = {
     "POOL": "label", "LENT": "held", "WAITING": _at_least("waiting"), "DESIRED": _at_least("desired"), "FREE": "free",
-    "HELD BACK": "heldBack", "MAINTENANCE": _maintenance,
+    "HELD BACK": "heldBack", "BECAUSE": because, "MAINTENANCE": _maintenance,
 }  # fmt: skip
 _JOB_DEMAND: Columns = {
     "JOB": "job", "HELD": _at_least("held"), "PENDING": "pending", "DESIRED": _at_least("desired"),

@@ -49,7 +49,7 @@ def _run(words: Sequence[str]) -> int:
     except (output.ReaderGone, output.Unwritable):
         raise
     except Usage as error:
-        return _end(str(error), WRONG_USAGE)
+        return _end(str(error), WRONG_USAGE, below=error.below)
     except UsageError as error:
         return _end(_usage_sentence(error), WRONG_USAGE)
     except Unauthorized as error:
@@ -80,11 +80,13 @@ def _usage_sentence(error: Exception) -> str:
     return f"{message.rstrip('.')}; see `{path} --help`."
 
 
-def _end(sentence: str, code: int, error: Exception | None = None) -> int:
+def _end(sentence: str, code: int, error: Exception | None = None, below: str = "") -> int:
     sentence = sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
     if global_options.is_given(global_options.JSON):
         refusal = error if isinstance(error, HubError) else None
         output.put_problem(refusal.code if refusal else "usage" if code == WRONG_USAGE else "failed", sentence, code)
     else:
         output.note(sentence)
+        for line in below.splitlines():
+            output.tell(f"  {output.one_line(line)}")
     return code

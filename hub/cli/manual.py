@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.markdown import Markdown
+from typer import Option
 
 import hub
 from hub.cli import output, tables
@@ -19,6 +20,7 @@ from hub.cli.options import Input
 FOLDER = Path(hub.__file__).parent / "manual"
 INDEX = "README.md"  # the name of the file that code hosts show with a folder
 GLOSSARY = "glossary"
+FOR_MODELS = "models"
 MOST = 6  # the most paragraphs shown for a word
 DEFINES = 100  # the score of a table row that begins with the word
 _ENTRY = re.compile(r"^- \[(\w+)\]\(\1\.md\): (.+)$", re.MULTILINE)
@@ -47,8 +49,14 @@ def pages() -> list[ManualPage]:
 
 def manual(
     topic: str | None = Input("PAGE|WORD").argument("A page, an alert such as HubDown, or a word.", default=None),
+    models: bool = Option(False, "--for-models", help="Print one page that explains the hub to a language model."),
 ) -> None:
     """Read the manual of this version: a page, or the paragraphs on an alert or a word. Default: list the pages."""
+    if models:
+        if topic is not None:
+            raise Usage("--for-models prints one page: give no other.")
+        output.put_rendered(for_models().rstrip("\n"))
+        return
     if topic is None:
         tables.put_table(("PAGE", "ABOUT"), pages())
         output.put("\nRead one with: hub manual PAGE; find what is said of something with: hub manual WORD")
@@ -57,6 +65,11 @@ def manual(
     if text is None:
         raise Usage(_unknown(topic))
     output.put_rendered(tables.render(Markdown(text), sys.stdout) if sys.stdout.isatty() else text.rstrip("\n"))
+
+
+def for_models() -> str:
+    """Return the page that explains the hub to a language model, as Markdown."""
+    return _read(FOR_MODELS)
 
 
 def _page(topic: str) -> str | None:

@@ -12,7 +12,7 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from hub.cli import completing
-from hub.cli.inputs import read_full_name, read_id, read_label, read_room, read_url, read_uuid, seconds
+from hub.cli.inputs import read_full_name, read_id, read_label, read_room, read_stem, read_url, read_uuid, seconds
 
 
 class Input(NamedTuple):
@@ -36,6 +36,7 @@ SLOT = Input("SLOT", read_id, completing.slots)
 RUN = Input("RUN", read_id, completing.runs)
 TICKET = Input("TICKET", read_id, completing.tickets)
 LABEL = Input("LABEL", read_label, completing.pools)
+STEM = Input("LABEL", read_stem, completing.pools)
 REALM = Input("REALM", complete=completing.realms)
 SETTING = Input("NAME", complete=completing.settings)
 JOB = Input("JOB", read_full_name, completing.jobs)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typer import Argument
+from typer import Argument, Option
 
 from hub.cli import completing, output
-from hub.cli.answers import Columns, CommandAnswer, Listing, duration_of, facts, time_of
+from hub.cli.answers import (
+    Columns,
+    CommandAnswer,
+    Listing,
+    choices,
+    duration_of,
+    facts,
+    holder_name,
+    run_name,
+    time_of,
+)
 from hub.cli.command import Group
 from hub.cli.connection import HubApi, Row, members
 from hub.cli.environment import caller
-from hub.cli.inputs import read_label
-from hub.cli.options import LABEL, TICKET, Input, ShowsByDefault, list_limit
+from hub.cli.inputs import read_stem
+from hub.cli.options import STEM, TEXT, TICKET, Input, ShowsByDefault, list_limit
 
 LABELS, TICKETS = 20, 1000  # in one call; a hub shows no more tickets in one answer
 CAP_MAX = 999_999_999
@@ -22,17 +32,18 @@ caps_app = Group(cls=ShowsByDefault, help="Show how many leases of a label may b
 
 def read_cap_label(text: str) -> str:
     """Return a label, or `*` for all labels without a cap of their own."""
-    return ALL if text.strip() == ALL else read_label(text)
+    return ALL if text.strip() == ALL else read_stem(text)
 
 
 _CAP_LABEL = Input("LABEL", read_cap_label, completing.pools).argument("The label; '*' is every label without a cap.")
+_SERVED = Option(False, "--served", help="Count every lease that the pool LABEL, or one below it, serves.")
 _TICKET = TICKET.argument("The ticket, or the Idempotency-Key of the borrow.")
 
 
 @queue_app.add("ls")
 async def list_queue(
     hub: HubApi,
-    label: str | None = LABEL.argument("Show only the queue of this label.", default=None),
+    label: str | None = STEM.argument("Show only the queue of this label.", default=None),
     limit: int = list_limit(1000),
 ) -> CommandAnswer:
     """Show the waiting tickets by label, the next one at the top."""
@@ -60,10 +71,14 @@ async def show_ticket(hub: HubApi, ticket: str = _TICKET) -> CommandAnswer:
     return facts(answer, {**_TICKET_FACTS, "TICKET": lambda row: row.get("ticket") or ticket}, only_known=True)
 
 
-@queue_app.add("cancel", "admin")
-async def cancel(hub: HubApi, ticket: str = _TICKET) -> CommandAnswer:
+@queue_app.add("cancel", "ticket")
+async def cancel(
+    hub: HubApi,
+    ticket: str = _TICKET,
+    reason: str | None = TEXT.option("The reason of an operator, to cancel the ticket of a user."),
+) -> CommandAnswer:
     """Cancel a waiting ticket; its caller is told at once."""
-    return CommandAnswer(await hub.ask("DELETE", "queue", ticket), f"{ticket} is given up.")
+    return CommandAnswer(await hub.ask("DELETE", "queue", ticket, reason=reason), f"{ticket} is given up.")
 
 
 @caps_app.add("ls", "admin")
@@ -77,7 +92,8 @@ async def list_caps(hub: HubApi) -> CommandAnswer:
 async def show_cap(hub: HubApi, label: str = _CAP_LABEL) -> CommandAnswer:
     """Show the cap of a label, or the default cap where the label has none of its own."""
     caps = await hub.get("admin", "caps")
-    return _CAPS.one(next((row for row in caps["caps"] if row["label"] == label), _default(caps, label)))
+    rows = [row for row in caps["caps"] if row["label"] == label]
+    return _CAPS.one(min(rows, key=lambda row: row["source"] == "served", default=_default(caps, label)))
 
 
 @caps_app.add("set", "admin")
@@ -85,15 +101,16 @@ async def set_cap(
     hub: HubApi,
     label: str = _CAP_LABEL,
     cap: int = Argument(..., min=0, max=CAP_MAX, metavar="N", help="The cap; 0 is no limit."),
+    served: bool = _SERVED,
 ) -> CommandAnswer:
     """Set how many leases of a label may be live at once, for all hubs. A higher cap serves waiting tickets at once."""
-    return await _set_cap(hub, label, cap)
+    return await _set_cap(hub, label, cap, served)
 
 
 @caps_app.add("clear", "admin")
-async def clear_cap(hub: HubApi, label: str = _CAP_LABEL) -> CommandAnswer:
+async def clear_cap(hub: HubApi, label: str = _CAP_LABEL, served: bool = _SERVED) -> CommandAnswer:
     """Remove a cap: HUB_BORROW_CONCURRENCY_CAPS or HUB_BORROW_CONCURRENCY_DEFAULT hold again."""
-    return await _set_cap(hub, label, None)
+    return await _set_cap(hub, label, None, served)
 
 
 async def _queues(hub: HubApi, label: str | None, limit: int) -> Row:
@@ -116,26 +133,32 @@ def _default(caps: Row, label: str) -> Row:
     return {"label": label, "cap": caps.get("default"), "source": caps.get("defaultSource")}
 
 
-async def _set_cap(hub: HubApi, label: str, cap: int | None) -> CommandAnswer:
-    answer = await hub.ask("PUT", "admin", "caps", label, body={"cap": cap, "by": caller()})
+async def _set_cap(hub: HubApi, label: str, cap: int | None, served: bool) -> CommandAnswer:
+    kind = {"served": True} if served else {}
+    answer = await hub.ask("PUT", "admin", "caps", label, body={"cap": cap, "by": caller(), **kind})
     name = "any label without a cap of its own" if label == ALL else label
+    name += " and the pools below it" if served else ""
     limit = f"At most {output.plural(answer.get('cap'), 'lease')}" if answer.get("cap") else "Any number of leases"
     now = "" if label == ALL else f"; {answer.get('inFlight')} live, {answer.get('waiting')} waiting"
-    return CommandAnswer(answer, f"{limit} of {name} may be live at once ({answer.get('source')}){now}.")
+    notes = [answer["hint"]] if answer.get("hint") else []
+    return CommandAnswer(answer, f"{limit} of {name} may be live at once ({answer.get('source')}){now}.", notes)
 
 
 _TICKETS = Listing(
     "tickets",
     {
-        "LABEL": "label", "POSITION": "position", "TICKET": "ticket", "RUN": "runId", "PRIORITY": "priority",
-        "WAITING SINCE": time_of("since"), "ESTIMATE": duration_of("estimatedWaitSeconds"),
+        "LABEL": "label", "POSITION": "position", "TICKET": "ticket", "HOLDER": holder_name, "RUN": run_name,
+        "PRIORITY": "priority", "WAITING SINCE": time_of("since"), "ESTIMATE": duration_of("estimatedWaitSeconds"),
+        "WANTS": choices,
     },
     numbers=("POSITION", "PRIORITY", "ESTIMATE"),
-    expendable=("WAITING SINCE", "PRIORITY", "RUN"),
+    expendable=("WAITING SINCE", "PRIORITY", "RUN", "HOLDER"),
+    rare=("WANTS",),
 )  # fmt: skip
 _TICKET_FACTS: Columns = {
     "TICKET": "ticket", "STATE": "state", "LABEL": "label", "SLOT": "slotId", "NODE": "nodeId", "POSITION": "position",
-    "RUN": "runId", "PRIORITY": "priority", "WAITING SINCE": time_of("since"),
+    "HOLDER": holder_name, "RUN": run_name, "PRIORITY": "priority", "WAITING SINCE": time_of("since"),
+    "WANTS": choices, "HINT": "hint",
     "ESTIMATE": lambda row: output.duration(row["estimatedWaitSeconds"]) if "estimatedWaitSeconds" in row else None,
 }  # fmt: skip
 _CAPS = Listing(

@@ -7,7 +7,8 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -43,22 +44,27 @@ def serve(
     os.environ.update({name: str(value) for name, value in given(variables).items()})
     settings = load_settings()
     configure_logs(settings)
-    _check_port(settings.host, settings.port)
+    check_port(settings.host, settings.port, "HUB_PORT")
     log = get_logger("hub.serve")
     log.info("hub starting", env_file=str(settings.env_file or "none"), **settings.changed())
     for note in settings.notes:
         log.warning("setting problem", note=note)
     from hub.api.server import run  # after the logs above, so that they are printed even if this import fails
 
+    return until_signalled(partial(run, settings))
+
+
+def until_signalled(run: Callable[[], int]) -> int:
+    """Run a server of uvicorn, which sends itself the signal that it has stopped on, and return the exit code."""
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, _end)
     try:
-        return run(settings)
+        return run()
     except SystemExit as ended:  # the log of the server has said more than its exit codes
         return 1 if ended.code else 0
 
 
-def _check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int, variable: str) -> None:
     """Raise `StartRefused` for a port that is in use, before a store or a process is started."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -68,7 +74,7 @@ def _check_port(host: str, port: int) -> None:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 return  # the server itself refuses the address
-            raise StartRefused(f"Port {port} of {host} is taken; name another with --port or HUB_PORT.") from None
+            raise StartRefused(f"Port {port} of {host} is taken; name another with --port or {variable}.") from None
 
 
 def _end(signum: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""`hub status` and `hub usage`: show the state of the fleet, and who holds most of the memory."""
+"""`hub status` and `hub memory`: show the state of the fleet, and who holds most of the memory."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ async def status(hub: HubApi) -> CommandAnswer:
         return await _status_of_all(hub)
     calls = [hub.get("console", "overview")]
     if not global_options.is_given(global_options.JSON):
-        calls.append(_usage_if_known(hub))
-    overview, *usage = await asyncio.gather(*calls)
+        calls.append(_memory_if_known(hub))
+    overview, *held = await asyncio.gather(*calls)
 
     def show() -> None:
         output.put_line(str(overview.get("sentence")))
         for trouble in overview.get("troubles") or ():
             output.put_line(f"  {trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}")
-        tables.put_facts(_facts(overview, usage[0]["holders"]))
+        tables.put_facts(_facts(overview, held[0]["holders"]))
 
     return CommandAnswer(overview, show, code=_code(overview))
 
 
 @command()
-async def usage(
+async def memory(
     hub: HubApi,
     store: bool = Option(False, "--store", help="Show as well how much of its memory Redis has in use."),
 ) -> CommandAnswer:
     """Show which users and rooms hold most of the open tasks, schemas, schedules, providers and rooms."""
-    answer = await hub.get("console", "usage")
+    answer = await hub.get("console", "memory")
 
     def show() -> None:
         if store:
@@ -53,9 +53,9 @@ async def usage(
     return CommandAnswer(answer if store else {"holders": answer["holders"]}, show)
 
 
-async def _usage_if_known(hub: HubApi) -> Row:
+async def _memory_if_known(hub: HubApi) -> Row:
     try:
-        return await hub.get("console", "usage")
+        return await hub.get("console", "memory")
     except HubError:  # a hub of an earlier version has no such operation
         return {"holders": []}
 

@@ -39,20 +39,24 @@ def put_table(
     *,
     numbers: Collection[str] = (),
     expendable: Sequence[str] = (),
+    rare: Collection[str] = (),
 ) -> None:
     """Print a table, as plain text when stdout is no terminal; `numbers` are the right-aligned columns.
 
-    On a terminal that is too narrow, the `expendable` columns are left out in this order until the rest fits.
+    The `rare` columns are left out where no row has a value. On a terminal that is too narrow, the `expendable` columns
+    are left out in this order until the rest fits.
     """
     columns = tuple(columns)
-    shown = list(columns)
+    filled = {name for row in rows for name, value in zip(columns, row, strict=True) if value not in (None, "")}
+    shown = [name for name in columns if name in filled or name not in rare]
     cells = [dict(zip(columns, map(_cell, row), strict=True)) for row in rows]
     widths = {name: max([len(name), *(row[name].cell_len for row in cells)]) for name in columns}
     width = _width(sys.stdout)
     for column in expendable:
         if sum(widths[name] for name in shown) + GAP * (len(shown) - 1) <= width:
             break
-        shown.remove(column)
+        if column in shown:
+            shown.remove(column)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column in shown:
         justify: Literal["left", "right"] = "right" if column in numbers else "left"

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hub.cli import output, tables
-from hub.cli.answers import Rows
+from hub.cli.answers import Rows, because, holder_name, run_name
 from hub.cli.connection import HubApi, Row, members
 
 ROWS: Final = 500  # rows in one call
@@ -22,7 +22,7 @@ _STYLES: Final = tables.STATE_STYLES | {
     "running": "green", "pending": "yellow", "claimed": "cyan", "failed": "red", "dead": "red",
 }  # fmt: skip
 _LEVELS: Final = {"critical": "bold white on red", "warning": "bold black on yellow"}
-HELP: Final = "1-4 pane  0 all  s sort  r turn round  / filter  ↑↓ scroll  q quit"
+HELP: Final = "1-5 pane  0 all  s sort  r turn round  / filter  ↑↓ scroll  q quit"
 
 
 class Column(NamedTuple):
@@ -89,6 +89,10 @@ async def _queue(hub: HubApi) -> Rows:
     return int(queue.get("waiting") or 0), rows
 
 
+async def _leases(hub: HubApi) -> Rows:
+    return members(await hub.get("sessions", limit=ROWS), "leases")
+
+
 async def _tasks(hub: HubApi) -> Rows:
     total, rows = 0, list[Row]()
     for status in ("running", "claimed", "pending", "dead"):
@@ -100,20 +104,25 @@ async def _tasks(hub: HubApi) -> Rows:
 TABS: Final = (
     Tab("pools", _pools, (
         _name("POOL", "label"), _number("SLOTS", "total"), _number("FREE", "available"), _number("LENT", "borrowed"),
-        _number("HELD BACK", "heldBack"),
+        _number("HELD BACK", "heldBack"), Column("BECAUSE", because, shrinks=True),
     )),
     Tab("nodes", _nodes, (
         _name("NODE", "nodeId"), Column("STATE", _service), _number("SLOTS", "slots"), _number("LENT", "lent"),
         _number("LAST BEAT", "sinceBeatMs", output.since),
     )),
     Tab("queue", _queue, (
-        _name("LABEL", "label"), _number("POSITION", "position"), _name("TICKET", "ticket"), _name("RUN", "runId"),
+        _name("LABEL", "label"), _number("POSITION", "position"), _name("TICKET", "ticket"),
+        Column("HOLDER", holder_name, shrinks=True), Column("RUN", run_name, shrinks=True),
         _number("PRIORITY", "priority"), _number("ESTIMATE", "estimatedWaitSeconds", output.duration),
     )),
     Tab("tasks", _tasks, (
         _name("TASK", "id"), _name("JOB", "jobName"), Column("STATUS", "status"),
         Column("SUBMITTED", "createdAt", output.when), _number("ATTEMPT", "attempt"), _name("ERROR", "error"),
     ), by=3),
+    Tab("leases", _leases, (
+        _name("SLOT", "slotId"), _name("POOL", "pool"), Column("HOLDER", holder_name, shrinks=True),
+        Column("RUN", run_name, shrinks=True), _number("TIME LEFT", "secondsLeft", output.duration),
+    ), by=4),
 )  # fmt: skip
 
 

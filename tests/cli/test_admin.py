@@ -123,3 +123,19 @@ def test_an_unusable_store_is_reported_in_one_sentence(url, words, lone_command:
         assert (done.returncode, done.stdout) == (1, "")
         assert words in done.stderr.splitlines()[-1]
         assert "Traceback" not in done.stderr
+
+
+def test_the_audit_log_shows_who_changed_what_and_finds_it_again(own_command: Command, own_hub: HubProcess):
+    register(own_hub, "n1", pools={"gpu:a100": 1})
+    own_command("cordon", "n1", "--reason", "its disk is full")
+    shown = own_command("audit", "ls").stdout
+    assert "node.cordon" in shown
+    assert "reason=its disk is full" in shown
+    assert re.search(r"^\S+ s ago +node\.cordon", shown, re.MULTILINE)
+    (entry,) = own_command.json("audit", "ls", "--action", "node.cordon", "--search", "disk")["entries"]
+    assert (entry["action"], entry["details"]["nodeId"]) == ("node.cordon", "n1")
+    assert own_command.json("audit", "ls", "--skip", "1000") == {"entries": []}
+    assert own_command("audit", "ls", "--search", "nowhere").stdout == "The audit log has no such entry.\n"
+    done = own_command("audit", "ls", "--since", "yesterday")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "sinceUtc must be a time such as" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,8 +54,6 @@ def test_an_agent_registers_its_machine_with_its_facts_and_leaves_on_sigterm(com
     ("environment", "expected"), [({"HUB_NODE_ID": "rack-7"}, "rack-7"), ({}, None)], ids=["HUB_NODE_ID", "host name"]
 )
 def test_a_node_without_a_name_takes_one_from_its_environment(environment, expected, command: Command):
-    import socket
-
     agent = command.start("agent", "--slots", "gpu:a100=1", **environment)
     agent.until_err("announced")
     assert node_ids(command) == [expected or socket.gethostname()]
@@ -143,6 +142,9 @@ def test_an_agent_joins_and_drains_its_node_with_a_token_of_its_own(
     files = ["--join-token-file", str(tmp_path / "join"), "--token-file", str(tmp_path / "token")]
     agent = command.start("agent", "--node", "rack-7", *files, "--slots", "gpu:a100=1", HUB_NODE_SECRET="")
     agent.until_err("announced")
+    another = ["--join-token-file", str(tmp_path / "join"), "--token-file", str(tmp_path / "another")]
+    cloned = command("agent", "--node", "rack-7", *another, HUB_NODE_SECRET="")
+    assert (cloned.returncode, "rack-7" in cloned.stderr.splitlines()[-1]) == (76, True), cloned.stderr
     own = (tmp_path / "token").read_text().strip()
     only = {"HUB_ADMIN_SECRET": own, "HUB_RUNNER_SECRET": "", "HUB_NODE_SECRET": ""}
     done = command("drain", "rack-7", "--wait", **only)
@@ -152,3 +154,46 @@ def test_an_agent_joins_and_drains_its_node_with_a_token_of_its_own(
     agent.signal(signal.SIGTERM)
     assert agent.end() == 0
     command("token", "revoke", *[each["id"] for each in command.json("token", "ls")["tokens"]])
+
+
+ELSEWHERE = "import hub.client.state as state; state.gethostname = lambda: 'rack-8'"
+
+
+def test_of_two_machines_with_one_node_id_the_second_ends_and_the_first_goes_on(own_command: Command):
+    """When neither named its machine, they took turns for ever: each ended the other as soon as it was started."""
+    first = own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=1")
+    first.until_err("announced")
+    second = own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=1", before=ELSEWHERE)
+    assert second.end() == 76, second.err
+    assert socket.gethostname() in second.err.splitlines()[-1]
+    assert first.process.poll() is None, first.err
+    assert [slot["browserId"] for slot in own_command.ask("/nodes/n1")["slotList"]] == ["n1-gpu.a100-1"]
+    first.signal(signal.SIGTERM)
+    assert first.end() == 0
+    third = own_command.start("agent", "--node", "n1", before=ELSEWHERE)
+    third.until_err("announced")  # the node that left is free for another machine
+
+
+def test_an_agent_on_the_same_machine_takes_over_and_the_older_one_ends(own_command: Command):
+    old = own_command.start("agent", "--node", "n1")
+    old.until_err("announced")
+    own_command.start("agent", "--node", "n1").until_err("announced")
+    assert old.end() == 76
+    assert "another process is node n1 by now" in old.err.splitlines()[-1]
+
+
+def test_fresh_slots_are_refused_without_a_fleet_file_that_makes_them_fresh(lone_command: Command):
+    done = lone_command("agent", "--slots", "gpu:a100=1", "--policy", "fresh")
+    sentence = "--policy fresh needs a program that makes a slot fresh: name it in a fleet file, --fleet FILE."
+    assert (done.returncode, done.stderr) == (2, f"hub: {sentence}\n")
+
+
+def test_a_machine_that_was_switched_off_without_a_word_loses_its_node_id_to_another_one(own_command: Command):
+    """A reboot makes the same machine another one for the hub, too."""
+    first = own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=1")
+    first.until_err("announced")
+    first.kill()
+    second = own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=1", before=ELSEWHERE)
+    second.until_err("announced")
+    assert node_ids(own_command) == ["n1"]
+    assert second.process.poll() is None

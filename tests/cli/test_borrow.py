@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from hub import processes
 from hub.cli import child, lend
 from hub.cli.child import Signals
 from tests.cli.command import Command, alive, register
@@ -150,8 +151,8 @@ def test_a_signal_is_passed_to_the_command_and_the_slot_is_returned_when_it_ends
 def adopts_orphans() -> Iterator[None]:
     """This process runs a command as `hub borrow` does, and must not go on taking in the orphans of later tests."""
     yield
-    assert child._libc is not None
-    assert child._libc.prctl(child._PR_SET_CHILD_SUBREAPER, 0) == 0
+    assert processes.libc is not None
+    assert processes.libc.prctl(child._PR_SET_CHILD_SUBREAPER, 0) == 0
 
 
 @pytest.mark.usefixtures("adopts_orphans")
@@ -167,10 +168,18 @@ async def test_a_signal_during_the_start_of_the_command_is_passed_to_the_command
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
     script = f"trap 'exit 3' TERM; touch {tmp_path}/up; while :; do sleep 0.02; done"
-    facts = {"endpoint": "", "label": "a:b", "matched_label": "a:b", "node_id": None, "token": "1", "run": None}
+    facts = {
+        "endpoint": "",
+        "label": "a:b",
+        "matched_label": "a:b",
+        "node_id": None,
+        "token": "1",
+        "run": None,
+        "attributes": {},
+    }
     slot: Any = SimpleNamespace(id="s1", ttl_s=600.0, seconds_left=lambda: 600.0, **facts)
     with Signals(lambda _: held.cancel()) as signals:
-        held = asyncio.ensure_future(lend._run(slot, ["sh", "-c", script], signals))
+        held = asyncio.ensure_future(lend._run(slot, ["sh", "-c", script], [], signals, signal_ending=False))
         assert await held == 3
 
 
@@ -288,7 +297,7 @@ def test_returning_the_slot_of_another_run_needs_force_and_a_reason(command: Com
     command.start("borrow", "gpu:a100", "--run", "r7").until_out("TOKEN")
     refused = command("return", "s1")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
-    assert "The slot s1 is lent to run r7 as gpu:a100, borrowed " in refused.stderr
+    assert re.search(r"The slot s1 is lent to \S+@\S+:hub for run r7 as gpu:a100, borrowed ", refused.stderr)
     assert "--force --reason TEXT" in refused.stderr
     other = command("return", "s1", "--run", "r8")
     assert (other.returncode, other.stderr) == (1, "hub: The slot s1 is not lent to run r8; nothing was changed.\n")

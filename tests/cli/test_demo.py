@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hub.fleet.chromium import NAMES
+from hub.fleet.file import read_fleet
 from tests.cli.command import Command, Running, alive
 from tests.world import free_port, wait_until
 
@@ -71,6 +74,33 @@ def test_the_five_commands_that_the_demo_prints_work(demo: Running, lone_command
     wait_until(gone)
     for line in (r"WARNING node expired .*node=demo-gpus", r"node sweep .*expired=1"):
         wait_until(lambda pattern=line: re.search(pattern, demo.err) is not None, why=lambda: demo.err)
+
+
+def test_the_demo_lends_a_real_browser_where_one_is_installed_by_a_fleet_file_to_copy(
+    demo: Running, lone_command: Command, tmp_path: Path
+):
+    found = re.search(r"^A fleet file that lends all of it, to copy: (\S+)$", demo.out, re.MULTILINE)
+    assert found
+    (tmp_path / "fleet.toml").write_text(Path(found[1]).read_text())
+    drivers = {driver.table.label: driver.table.driver for driver in read_fleet(tmp_path / "fleet.toml").drivers}
+    browser = next(filter(None, map(shutil.which, NAMES)), None)
+    assert drivers == {
+        "browser:chromium": "chromium" if browser else "command",
+        "browser:firefox": "command",
+        "gpu:a100:eu": "command",
+        "gpu:t4:eu": "command",
+        "licence:catia": "command",
+    }
+    if browser is None:
+        assert "for there is no Chromium here" in demo.out
+        return
+    assert f"browser:chromium lends a real browser, {browser};" in demo.out
+    borrow = (
+        lines_to_try(demo)[2]
+        .replace("gpu --where 'vram >= 40'", "browser --where 'major >= 1'")
+        .replace("$HUB_SLOT_ID", "$HUB_SLOT_ENDPOINT")
+    )
+    assert shell(borrow, lone_command).stdout.startswith("I hold ws://127.0.0.1:")
 
 
 def test_ctrl_c_ends_the_demo_and_leaves_no_process_or_file(demo: Running, tmp_path: Path):

@@ -117,7 +117,7 @@ def test_autoscale_shows_how_many_slots_a_pool_should_have(own_command: Command,
     done = own_command("autoscale", POOL, "--headroom", "2", "--max", "10")
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["POOL", POOL], ["LENT", "1"], ["WAITING", "0"], ["DESIRED", "3"], ["FREE", "1"], ["HELD", "BACK", "0"],
-        ["MAINTENANCE", "no"],
+        ["BECAUSE", "-"], ["MAINTENANCE", "no"],
     ]  # fmt: skip
     assert own_command.json("autoscale", POOL, "--min", "5")["desired"] == 5
 

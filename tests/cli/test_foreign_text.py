@@ -20,7 +20,8 @@ JOB = f"{ROOM}:modifiers:Turn"
 # Each command that shows something of a hub, as a person types it; those below `None` show nothing of others.
 TYPED = """
 node ls; node show n1; node drain n1; node cordon n1 --reason because; node undrain n1; drain n1 --wait; pool ls;
-pool show foreign:it; lease ls; lease show s1; session ls; queue ls; queue show foreign:it; caps ls;
+pool show foreign:it; slot ls; slot show s1; slot hold s1 --reason because; slot ls --held; slot release s1;
+lease ls; lease show s1; session ls; queue ls; queue show foreign:it; caps ls;
 caps set foreign:it 3; caps show foreign:it; caps clear foreign:it; status; config ls; config show HUB_NODE_TIMEOUT;
 realm ls; realm show default; autoscale foreign:it; why n1; why s1; events; ui --no-open; job ls --room {room};
 job show {job}; worker ls; worker show {worker};

@@ -52,7 +52,7 @@ def test_why_explains_a_lent_slot_in_readable_lines(command: Command, lent):
     assert "Unless it is returned or renewed" in lease
     events = [line for line in rest if line.startswith("2")]
     assert [line.split()[1] for line in events] == ["grant.lent", "slot.published"]
-    assert events[0].endswith("the queue was empty.")
+    assert events[0].endswith("no ticket waited for it.")
     assert command.json("why", lent["browserId"], "--kind", "slot")["state"] == "lent"
 
 

@@ -36,11 +36,11 @@ def test_nodes_are_shown_with_their_slots_and_facts(command: Command):
     done = command("nodes")
     assert (done.returncode, done.stderr) == (0, "")
     head, *rows = done.stdout.splitlines()
-    assert head.split() == ["NODE", "STATE", "SLOTS", "LENT", "LAST", "BEAT", "LABELS"]
-    assert sorted((row.split()[:4], row.split()[-1]) for row in rows) == [
-        (["n1", "alive", "2", "1"], "region=eu"),
-        (["n2", "alive", "1", "0"], "region=eu"),
-        (["n3", "alive", "0", "0"], "region=eu"),
+    assert head.split() == ["NODE", "STATE", "SLOTS", "LENT", "HELD", "LAST", "BEAT", "LABELS"]
+    assert sorted((row.split()[:5], row.split()[-1]) for row in rows) == [
+        (["n1", "alive", "2", "1", "0"], "region=eu"),
+        (["n2", "alive", "1", "0", "0"], "region=eu"),
+        (["n3", "alive", "0", "0", "0"], "region=eu"),
     ]
 
 
@@ -48,7 +48,7 @@ def test_one_node_is_shown_with_each_of_its_slots(command: Command):
     done = command("nodes", "n1")
     assert (done.returncode, done.stderr) == (0, "")
     slots = [line.split() for line in done.stdout.splitlines() if "gpu:a100" in line]
-    assert slots == [["n1-gpu.a100-1", "gpu:a100", "lent"], ["n1-gpu.a100-2", "gpu:a100", "free"]]
+    assert slots == [["n1-gpu.a100-1", "gpu:a100", "lent", "-"], ["n1-gpu.a100-2", "gpu:a100", "free", "-"]]
     assert {slot["state"] for slot in command.json("nodes", "n1")["slotList"]} == {"free", "lent"}
 
 
@@ -63,8 +63,8 @@ def test_one_node_is_shown_with_its_orders(command: Command, shared_hub: HubProc
 def test_pools_are_shown_with_their_free_and_lent_slots(command: Command):
     done = command("pools")
     assert [line.split() for line in done.stdout.splitlines()[1:]] == [
-        ["gpu:a100", "2", "1", "1", "0", "no"],
-        ["gpu:v100", "1", "1", "0", "0", "no"],
+        ["gpu:a100", "2", "1", "1", "0", "-", "no"],
+        ["gpu:v100", "1", "1", "0", "0", "-", "no"],
     ]
     assert "FREE          1" in command("pools", "gpu:a100").stdout
     assert [pool["label"] for pool in command.json("pools")["pools"]] == ["gpu:a100", "gpu:v100"]
@@ -72,7 +72,7 @@ def test_pools_are_shown_with_their_free_and_lent_slots(command: Command):
 
 def test_leases_can_be_listed_and_filtered(command: Command, fleet):
     row = command("leases").stdout.splitlines()[1].split()
-    assert row[:5] == [fleet["browserId"], "gpu:a100", "gpu:a100", "n1", "run-7"]
+    assert row[:6] == [fleet["browserId"], "gpu:a100", "gpu:a100", "n1", "127.0.0.1", "run-7"]
     for words, total in (
         (["--run", "run-7"], 1),
         (["--run", "other"], 0),
@@ -153,7 +153,7 @@ def test_another_program_that_answers_is_not_taken_for_a_hub(command: Command, t
 
 
 def test_times_are_shown_as_ages_and_with_utc_as_timestamps(command: Command, fleet):
-    since = [re.split(r"  +", command("lease", "ls", *words).stdout.splitlines()[1])[5] for words in ((), ("--utc",))]
+    since = [re.split(r"  +", command("lease", "ls", *words).stdout.splitlines()[1])[6] for words in ((), ("--utc",))]
     assert re.fullmatch(r"[0-9.]+ (s|min|h)( [0-9]+ (s|min))? ago", since[0])
     assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", since[1])
 

@@ -70,8 +70,8 @@ def test_waiters_are_shown_in_the_order_of_the_queue(command: Command):
     done = command("queue")
     assert (done.returncode, done.stderr) == (0, "")
     head, *rows = [line.split() for line in done.stdout.splitlines()]
-    assert head == ["LABEL", "POSITION", "TICKET", "RUN", "PRIORITY", "WAITING", "SINCE", "ESTIMATE"]
-    assert [(row[0], row[1], row[2][:4], row[3], row[4], row[-1]) for row in rows] == [
+    assert head == ["LABEL", "POSITION", "TICKET", "HOLDER", "RUN", "PRIORITY", "WAITING", "SINCE", "ESTIMATE"]
+    assert [(row[0], row[1], row[2][:4], row[4], row[5], row[-1]) for row in rows] == [
         (LABEL, "1", "key-", "r2", "50", "-"),
         (LABEL, "2", "key-", "r1", "0", "-"),
     ]
@@ -178,3 +178,24 @@ def test_straight_on_redis_the_queue_is_shown_and_the_caps_of_the_hubs_stay(lone
         assert borrower.end() == 1
     finally:
         there.close()
+
+
+def test_a_cap_on_what_is_served_stands_beside_the_other_one_and_an_unknown_label_is_doubted(command: Command):
+    done = command("caps", "set", LABEL, "3", "--served")
+    assert done.stdout == (
+        f"At most 3 leases of {LABEL} and the pools below it may be live at once (served); 0 live, 0 waiting.\n"
+    )
+    assert command("caps", "set", LABEL, "2").returncode == 0
+    rows = [line.split() for line in command("caps").stdout.splitlines()[1:]]
+    assert rows[:2] == [[LABEL, "2", "run-time", "0", "0"], [LABEL, "3", "served", "0", "0"]]
+    assert command("caps", "clear", LABEL, "--served").returncode == 0
+    done = command("caps", "set", f"{LABEL}x", "1")
+    assert f"did you mean {LABEL}?" in done.stderr
+
+
+def test_a_label_of_one_segment_has_a_queue_and_a_cap_too(command: Command):
+    assert command("queue", "gpu").stdout == "Nobody waits for gpu.\n"
+    assert command("caps", "set", "gpu", "3").returncode == 0
+    assert command.json("caps", "show", "gpu")["cap"] == 3
+    assert command("caps", "clear", "gpu").returncode == 0
+    assert command("leases", "--label", "gpu").returncode == 0
