@@ -15,12 +15,12 @@ stds.hub = {
 }
 
 local modules = {
-  'numbers', 'times', 'ids', 'keys', 'lenient', 'allowances', 'reserve', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'slot_digests', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
-  'suspects', 'lease_texts', 'freshness', 'slots', 'belonging', 'node_processes', 'liveness', 'reports', 'queue_order', 'attempts', 'tickets', 'leases', 'endings', 'foreign_items',
-  'supply', 'matching', 'fast_borrow', 'waiters', 'handoffs', 'placing', 'releases', 'renewals', 'nodes', 'serving', 'spill_over', 'queue',
+  'numbers', 'times', 'ids', 'keys', 'lenient', 'allowances', 'reserve', 'command', 'notifications', 'holders', 'history', 'audit', 'hook_labels', 'hooks', 'hubs', 'pools', 'orders', 'slot_digests', 'drains', 'items', 'caps', 'wants', 'classes', 'free_slots', 'pool_rules', 'shared', 'turns', 'alternatives', 'listings', 'class_listings', 'lines', 'line_limits', 'class_counts', 'slot_classes', 'served_caps', 'revocations', 'lease_limits',
+  'suspects', 'lease_texts', 'freshness', 'holds', 'kept_holds', 'slots', 'belonging', 'node_processes', 'liveness', 'reports', 'queue_order', 'attempts', 'tickets', 'usage', 'usage_days', 'leases', 'endings', 'foreign_items',
+  'supply', 'choosing', 'matching', 'fast_borrow', 'fits', 'waiters', 'handoffs', 'placing', 'releases', 'lease_use', 'renewals', 'nodes', 'serving_classes', 'serving_below', 'serving', 'spill_over', 'queue', 'newcomers', 'publications',
   'tokens', 'quotas', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'submissions', 'schedules', 'workers', 'incarnations', 'providers',
   'dead_workers', 'connections',
-  'doctor_members', 'doctor_task_members', 'doctor_indexes', 'doctor_slots', 'doctor_slot_repair', 'doctor_places', 'doctor_nodes', 'doctor_pools', 'doctor_queue', 'doctor_hubs', 'doctor_tasks', 'doctor_workers', 'doctor_jobs', 'doctor_providers', 'doctor_schedules', 'doctor', 'record_times', 'records',
+  'doctor_members', 'doctor_line_members', 'doctor_task_members', 'doctor_classes', 'doctor_lines', 'doctor_indexes', 'doctor_slots', 'doctor_slot_repair', 'doctor_places', 'doctor_nodes', 'doctor_pools', 'doctor_waits', 'doctor_queue', 'doctor_hubs', 'doctor_tasks', 'doctor_workers', 'doctor_jobs', 'doctor_providers', 'doctor_schedules', 'doctor', 'record_times', 'records',
 }
 for _, name in ipairs(modules) do stds.hub.read_globals[name] = {other_fields = true} end
 

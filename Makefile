@@ -33,7 +33,7 @@ test: venv servers clients check ## everything that decides whether a change may
 
 .PHONY: proof
 proof: venv servers ## the races, the state machine, the faults of the loop, the fuzzing of HTTP and hostile connections at full length, an hour or more
-	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 HUB_FLIGHT_STEPS=20000 HUB_FUZZ_REQUESTS=100000 HUB_HOSTILE=500 HUB_FAILOVERS=20 HUB_SPILL_RACES=10000 HUB_HISTORY_SECONDS=600 HUB_MOVE_NODES=10000 $(BIN)/python -m pytest --timeout 3600 tests/races tests/machine tests/recovery/loop tests/api/test_roads.py tests/api/test_hostile.py $(PYTEST_ARGS)
+	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 HUB_FLIGHT_STEPS=20000 HUB_FUZZ_REQUESTS=100000 HUB_HOSTILE=500 HUB_FAILOVERS=20 HUB_SPILL_RACES=10000 HUB_HISTORY_SECONDS=600 HUB_MOVE_NODES=10000 HUB_BROWSER_LEASES=200 HUB_GATE_KILLS=200 HUB_AGENT_KILLS=500 $(BIN)/python -m pytest --timeout 3600 tests/races tests/machine tests/recovery/loop tests/api/test_roads.py tests/api/test_hostile.py $(PYTEST_ARGS)
 
 .PHONY: mutants
 mutants: venv servers ## plant mistakes in the scripts and see that the state machine finds each of them
@@ -143,7 +143,7 @@ lock: ## pin the newest versions the project allows, with their hashes, in requi
 	@rm -rf $(VENV).lock && $(PYTHON) -m venv $(VENV).lock
 	@$(VENV).lock/bin/python -m pip install --quiet uv
 	@$(LOCK) --upgrade --extra dev --output-file requirements.lock
-	@$(LOCK) --upgrade --extra sql --extra otel --extra build --constraint requirements.lock --output-file deploy/requirements.lock
+	@$(LOCK) --upgrade --extra sql --extra otel --extra oidc --extra build --constraint requirements.lock --output-file deploy/requirements.lock
 	@sed -n 's/^    "\(httpx>=.*\)",$$/\1/p' pyproject.toml | $(subst pyproject.toml,-,$(LOCK)) \
 	  --constraint requirements.lock --output-file deploy/requirements-agent.lock
 	@rm -rf $(VENV).lock

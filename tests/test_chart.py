@@ -18,7 +18,7 @@ from tests.test_kubernetes import CUSTOM, HERE, VERSIONS, Object, containers, of
 HELM = shutil.which("helm")
 SCHEMA = orjson.loads((HERE / "values.schema.json").read_bytes())
 VALUES = yaml.safe_load((HERE / "values.yaml").read_text())
-EVERYTHING = {"keda": True, "serviceMonitor": True, "jobs": "my_jobs:jobs"}
+EVERYTHING = {"keda": True, "gate": 2, "serviceMonitor": True, "jobs": "my_jobs:jobs"}
 
 
 def with_values(**changes: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import ast
 import contextlib
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from redis import Redis
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from hub.client.node import NODE_TAKEN
 from hub.client.trust import TLS_NAMES
 from hub.observability import metrics
 from hub.recovery.engines import make_engine
@@ -23,6 +25,7 @@ from hub.recovery.file import read_sources
 from hub.recovery.models import RedisSource, SqlSource, TaskSource
 from hub.settings import Settings
 from hub.settings.model import knobs
+from hub.settings.sources import CLIENT_NAMES
 from tests.alone import needed_by
 from tests.manual.pages import anchors
 from tests.world import PATIENCE_S, clean_environment, free_port, wait_until
@@ -117,6 +120,34 @@ def test_every_deployment_refuses_anonymous_reads(name):
     assert re.search(r'HUB_ANONYMOUS_READS(=|: |, value: )"?false\b', (DEPLOY / name).read_text())
 
 
+UNITS = {path.stem: path.read_text() for path in DEPLOY.glob("*.service")}
+HARDENED = {
+    "DynamicUser=yes", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "ProtectSystem=strict", "ProtectHome=yes",
+    "PrivateTmp=yes", "RestrictSUIDSGID=yes", "UMask=0077",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_of_systemd_is_hardened_starts_again_and_leaves_no_process(unit):
+    lines = set(UNITS[unit].splitlines())
+    assert HARDENED - lines == set()
+    assert {"Restart=always", "KillMode=mixed", "WantedBy=multi-user.target"} - lines == set()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_systemd_understands_every_unit(unit):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("There is no systemd-analyze.")
+    command = ["systemd-analyze", "verify", "--man=no", str(DEPLOY / f"{unit}.service")]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr.splitlines()
+    assert [line for line in said if "hub is not executable" not in line] == []
+
+
+def test_systemd_does_not_start_an_agent_again_whose_node_id_another_machine_has():
+    assert f"RestartPreventExitStatus={NODE_TAKEN}" in UNITS["capacity-hub-agent"].splitlines()
+    assert not [name for name, text in UNITS.items() if "PreventExit" in text and name != "capacity-hub-agent"]
+
+
 @pytest.mark.parametrize("added", [[], ["compose.cluster.yaml"], ["compose.tls.yaml"]], ids=str)
 def test_every_container_has_limits_and_a_read_only_file_system(added):
     services = {name: dict(service) for name, service in COMPOSE["services"].items()}
@@ -208,7 +239,8 @@ DEPLOYED_FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and
 
 @pytest.mark.parametrize("path", DEPLOYED_FILES, ids=lambda path: path.name)
 def test_deployments_name_only_existing_settings(path):
-    known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | set(TLS_NAMES)
+    known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | {*TLS_NAMES, *CLIENT_NAMES}
+    known |= {"HUB_SLOT_ID", "HUB_SLOT_ENDPOINT"}  # what `hub borrow` sets
     assert set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b", path.read_text())) - known == set()
 
 

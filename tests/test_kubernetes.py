@@ -179,7 +179,7 @@ def test_every_command_and_option_in_a_manifest_exists():
         known = {option for parameter in found.params for option in parameter.opts}
         assert {word.split("=")[0] for word in command[2:] if word.startswith("--")} - known == set()
         verbs.add(command[1])
-    assert verbs == {"agent", "drain", "internal-worker"}
+    assert verbs == {"agent", "drain", "gate", "internal-worker"}
 
 
 def test_every_object_that_a_manifest_refers_to_exists():
@@ -187,12 +187,14 @@ def test_every_object_that_a_manifest_refers_to_exists():
     for name, each in of("Deployment").items():
         assert each["spec"]["selector"]["matchLabels"].items() <= labels[name]
     hub = labels["capacity-hub"]
-    (service,), (budget,), (policy,) = (
-        of(kind).values() for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy")
-    )
-    assert service["spec"]["selector"].items() <= hub
+    (budget,) = of("PodDisruptionBudget").values()
     assert budget["spec"]["selector"]["matchLabels"].items() <= hub
-    assert policy["spec"]["podSelector"]["matchLabels"].items() <= hub
+    services, policies = of("Service"), of("NetworkPolicy")
+    assert services.keys() == policies.keys() == {"capacity-hub", "capacity-hub-gate"}
+    for name, service in services.items():
+        assert service["spec"]["selector"].items() <= labels[name]
+        assert policies[name]["spec"]["podSelector"]["matchLabels"].items() <= labels[name]
+    service = services["capacity-hub"]
     (monitor,), (scaled,) = of("ServiceMonitor").values(), of("ScaledObject").values()
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert {each["port"] for each in monitor["spec"]["endpoints"]} <= {
@@ -209,7 +211,11 @@ def test_every_object_that_a_manifest_refers_to_exists():
 def test_nodes_and_the_autoscaler_may_reach_the_hubs():
     callers = of("NetworkPolicy")["capacity-hub"]["spec"]["ingress"][0]["from"][1]["namespaceSelector"]["matchLabels"]
     assert callers.items() <= of("Namespace")["capacity-hub-nodes"]["metadata"]["labels"].items()
-    (allowed,) = [each["value"] for each in containers()[0]["env"] if each["name"] == "HUB_ALLOWED_HOSTS"]
+    (allowed,) = [
+        each["value"]
+        for each in pods()["capacity-hub"]["spec"]["containers"][0]["env"]
+        if each["name"] == "HUB_ALLOWED_HOSTS"
+    ]
     urls = set(re.findall(r"http://([\w.-]+):8080", "".join(path.read_text() for path in SOURCES)))
     assert urls <= set(allowed.split(","))
 
@@ -279,6 +285,7 @@ def test_containers_have_enough_time_to_stop():
     (hub,) = [each for each in containers() if each["name"] == "hub"]
     pause = int(hub["lifecycle"]["preStop"]["exec"]["command"][1])
     assert grace["capacity-hub"] > pause + GRACEFUL_S
+    assert grace["capacity-hub-gate"] > pause + GRACEFUL_S
     (deadline,) = re.findall(r"--deadline=(\d+)m", (HERE / "nodes" / "nodes.yaml").read_text())
     assert grace["gpu-a100-eu"] > 60 * int(deadline)
     (left,) = re.findall(r"--grace=(\d+)", commands["worker"])

@@ -34,7 +34,7 @@ def test_the_start_line_shows_only_settings_that_differ_from_their_defaults():
 
 
 HOPELESS = [",", " , ,", ";", "\u200b", "://", "-", "http://", "http://,", "redis://;", "a b", "ftp://x", "http://x:0"]
-ADDRESSES = ["HUB_REDIS_URL", "HUB_ZOMBIE_WEBHOOK_URL", "DASHBOARD_URL"]
+ADDRESSES = ["HUB_REDIS_URL", "HUB_ZOMBIE_WEBHOOK_URL", "DASHBOARD_URL", "HUB_PUBLIC_URL", "HUB_OIDC_ISSUER"]
 
 
 @pytest.mark.parametrize("text", HOPELESS)
@@ -48,8 +48,9 @@ def test_an_address_that_names_no_server_stops_the_start_in_one_sentence(name, t
 
 def test_every_setting_that_holds_an_address_or_a_secret_is_in_a_table_of_these_tests():
     names = {knob.name for knob in knobs().values()}
-    held = {name for name in names if name.endswith(("_URL", "_URI", "_SECRET", "_ENDPOINT", "_TOKEN"))}
-    assert held == {*ADDRESSES, "HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"}
+    held = {name for name in names if name.endswith(("_URL", "_URI", "_SECRET", "_ENDPOINT", "_TOKEN", "_ISSUER"))}
+    secrets = {"HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET", "HUB_OIDC_CLIENT_SECRET"}
+    assert held == {*ADDRESSES, *secrets}
 
 
 @pytest.mark.parametrize("text", ["/grafana", "https://grafana.example/d/hub?orgId=1", "http://[::1]:3000/"])

@@ -116,6 +116,10 @@ OPERATORS: dict[str, list[Panel]] = {
         ),
         Panel("Heartbeats", rate("hub_heartbeats_total", "known"), "known=false: told to register.", "ops"),
         Panel(
+            "Slots held back", {"unwell": "max(hub_slots_unwell)", "not fresh": "max(hub_slots_not_fresh)"},
+            "Not lent: unwell, or not made fresh in time after a lease.",
+        ),
+        Panel(
             "Passes of sweepers", quantiles("hub_sweep_seconds", "service", '{service!="record"}'), "How long.", "s"
         ),
     ],
