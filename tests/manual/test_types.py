@@ -14,7 +14,7 @@ from tests.contract.test_clients import BIN, PROGRAM_S, TOOLS
 from tests.manual.pages import MANUAL, TOP, examples, files
 
 MYPY = ("-m", "mypy", "--strict", "--config-file", os.devnull, "--follow-imports", "silent")
-WRONG = "\nslot.unknown\nclient.borrow()\n"
+WRONG = "\nslot.unknown\nclient.pool()\n"
 pytestmark = pytest.mark.slow
 
 
@@ -24,7 +24,8 @@ def programs(tmp_path: Path) -> list[str]:
     shown = [each for each in examples() if each.language == "python"]
     assert {each.document.name for each in shown} >= {"README.md", "cookbook.md"}
     known = {f"program_{number}.py": each.text for number, each in enumerate(shown)}
-    known |= {name: text for name, text in files(MANUAL / "cookbook.md").items() if name.endswith(".py")}
+    for page in ("cookbook.md", "drivers.md", "testing.md"):
+        known |= {name: text for name, text in files(MANUAL / page).items() if name.endswith(".py")}
     for name, text in known.items():
         (tmp_path / name).write_text(text)
     return sorted(known)
