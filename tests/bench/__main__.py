@@ -17,6 +17,8 @@ BENCHMARKS = {  # name of the module -> what it measures
     "processes": "what a processor second does in one, two and four processes of a hub",
     "replicas": "borrow and return over HTTP when each grant waits for a replica",
     "scripts": "Redis time of a borrow and of a return",
+    "matching": "Redis time and memory of `where`, of lines of many wants, and of borrows that use neither",
+    "holds": "Redis time of an idle fleet in which slots are held",
     "shards": "realms on a Redis Cluster of three shards, and a script there against one in no cluster",
     "realm_down": "borrow and return in realms of a hub of which another one's store is dead",
     "sizing": "what one request costs the hub and Redis, and what it leaves there",
@@ -31,6 +33,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "jobs_scale": "Redis time of a claim, and Redis memory, with a million pending tasks",
     "console": "the console: from an event to the pixel, 10,000 nodes, and what fifty open ones cost the hub",
     "command_start": "how long a person waits for the `hub` command",
+    "gate": "what a gate adds to a message, and how soon a fresh browser answers through it",
     "records": "a pass over stuck records in a table of a million, in PostgreSQL and in SQLite",
 }
 

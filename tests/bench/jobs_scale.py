@@ -111,6 +111,7 @@ async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> 
         "backoff_ms": 1000,
         "silence_ms": 0,
         "unique": "",
+        "checked": "",
         "after": "",
         "told": 0,
         "key": "",

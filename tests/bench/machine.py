@@ -119,13 +119,18 @@ def keep_to(core: int, *, until_it_waits: bool = False) -> None:
 
 
 @contextmanager
-def on_core(core: int) -> Iterator[None]:
-    """This process on another core than it keeps to, for as long as it is the load."""
+def on_core(*cores: int, until_it_waits: bool = False) -> Iterator[None]:
+    """This process on other cores than it keeps to, for as long as it is the load; `until_it_waits` as in `keep_to`."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, cores)
     try:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(
+                0, os.SCHED_FIFO if until_it_waits else os.SCHED_OTHER, os.sched_param(until_it_waits)
+            )
         yield
     finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         os.sched_setaffinity(0, before)
 
 
@@ -279,10 +284,11 @@ def _wrk(script: str, port: int, connections: int, seconds: float, *arguments: s
 
 def spent_s(port: int) -> float:
     """Processor time that the server of a port has taken so far, in seconds; NaN where its process is not known."""
-    return _spent_s(_serving[port]) if port in _serving else math.nan
+    return spent_by_s(_serving[port]) if port in _serving else math.nan
 
 
-def _spent_s(pid: int) -> float:
+def spent_by_s(pid: int) -> float:
+    """Return the processor time that a process has taken so far, in seconds."""
     spent = (each.read_text().split()[0] for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
     return sum(map(int, spent)) / 1e9
 
@@ -298,7 +304,7 @@ def probe() -> Iterator[Callable[[], tuple[int, float]]]:
         with process([sys.executable, "-m", "tests.bench.probe", file.name], SERVER_CORE) as running:
 
             def done() -> tuple[int, float]:
-                return COUNT.unpack(os.pread(file.fileno(), COUNT.size, 0))[0], _spent_s(running.pid)
+                return COUNT.unpack(os.pread(file.fileno(), COUNT.size, 0))[0], spent_by_s(running.pid)
 
             wait_until(lambda: done()[0] > 0)
             yield done

@@ -79,7 +79,7 @@ async def _healthy_passes(redis: Redis) -> list[float]:
 
 
 def _sweeper(hub: Hub) -> NodeSweeperService:
-    audit = Reconciler(hub.store, hub.settings, hub.pools)
+    audit = Reconciler(hub.store, hub.settings, hub.pools, hub.holds)
     return NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
 
 

@@ -24,13 +24,20 @@ from tests.machine.flight.test_flight import STEPS
 from tests.machine.jobs.test_jobs_machine import EXAMPLES as JOBS_EXAMPLES
 from tests.machine.test_machine import EXAMPLES
 from tests.mutants.in_flight import FLIGHT
+from tests.mutants.in_holders import HOLDERS
+from tests.mutants.in_holds import HOLDS
 from tests.mutants.in_jobs import TASKS
+from tests.mutants.in_matching import MATCHING
+from tests.mutants.in_rules import RULES
+from tests.mutants.in_served_caps import SERVED
 from tests.mutants.in_spilling import SPILLING
+from tests.mutants.in_usage import USAGE
 from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
 BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": 8 * STEPS}
+QUEUE = (*MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE)
 REGRESSIONS = "tests/capacity/queue/test_regressions.py"
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
@@ -101,11 +108,11 @@ def main() -> int:
     words = sys.argv[1:]
     chosen = [
         each
-        for each in (*FLIGHT, *TASKS, *MISTAKES, *SPILLING)
+        for each in (*FLIGHT, *TASKS, *QUEUE, *SPILLING)
         if not words or any(word in each.script or word in each.why for word in words)
     ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
-    needed = {"flight": FLIGHT, "jobs": TASKS, "queue": MISTAKES}
+    needed = {"flight": FLIGHT, "jobs": TASKS, "queue": QUEUE}
     for machine in (machine for machine in BUDGET if set(needed[machine]) & {each for each in chosen if not each.test}):
         sound, line = row(None, attempt(None, machine))
         print(line, flush=True)

@@ -14,6 +14,10 @@ FLIGHT = (
         "what another hub brought back stays lent although it was returned",
     ),
     Mistake(
+        "commands/capacity/give_back.lua", "    if #a.by < 32 and reports.is_live(a.slot, a.token) then endings", "    if missing then endings",
+        "a lease that was returned is brought back by a hub that stood still meanwhile",
+    ),
+    Mistake(
         "commands/tasks/move.lua", "if a.claim ~= '' and a.claim ~= t.claim then return {'conflict', t.status} end\n", "",
         "a report ends a later attempt than the one it is about",
     ),
@@ -34,6 +38,10 @@ FLIGHT = (
         "a process that takes a node over does not know what is lent",
     ),
     Mistake(
+        "commands/nodes/register.lua", "if lost and a.first == '1' and not", "if false and not",
+        "a process that registers first on a wiped store takes over from one that has yet to report its leases",
+    ),
+    Mistake(
         "commands/tasks/recall.lua", "recalls.wait_for(a.id, a.status, reserve.shortened(a.error), a.claim, a.request, a.worker)\n", "",
         "the end of a task is forgotten when its hub speaks before the one that knows of the submit",
     ),
@@ -50,7 +58,7 @@ FLIGHT = (
         "a lease that one hub brought back is renewed before another can say that it was returned",
     ),
     Mistake(
-        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot)", "if drains.holds_back(part)",
+        "placing.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return drains.holds_back(part)",
         "a slot is lent to the next while its last holder has yet to hear of it",
     ),
     Mistake(
@@ -92,7 +100,7 @@ FLIGHT = (
         "a hub forgets by its own clock, which goes on while no hub can hear",
     ),
     Mistake(
-        "reports.lua", "  return ended and not numbers.above(token, ended)\n", "  return false\n",
+        "reports.lua", "  if not ended or numbers.above(token, ended) then return false end\n", "  do return false end\n",
         "what was returned between two restarts, or before a late report, is lent again",
     ),
     Mistake(
@@ -110,6 +118,10 @@ FLIGHT = (
     Mistake(
         "node_processes.lua", "  if number == '' then return false end\n  local by, last", "  if true then return false end\n  local by, last",
         "a withdrawal that is late takes a slot off offer",
+    ),
+    Mistake(
+        "commands/capacity/describe_slots.lua", "      or holds.is_late(redis.call('HGET', keys.slot(slot), 'described'), a.incarnation, number) then\n", "    then\n",
+        "what a node says late of what a slot is like counts",
     ),
     Mistake(
         "commands/sweeping/brake.lua", "  if a.of == 'workers' then store.reporting = false end", "  ",
@@ -140,11 +152,15 @@ FLIGHT = (
         "what comes back after a loss counts under no cap",
     ),
     Mistake(
-        "caps.lua", "  redis.call('HSET', keys.store, 'capped', store.has_caps and '1' or '0')\n", "",
+        "caps.lua", "  redis.call('HSET', keys.store, 'capped', store.has_caps and '1' or '0', 'served_capped', store.has_served_caps and '1' or '0')\n", "",
         "a cap that was set has no effect",
     ),
     Mistake(
         "dead_workers.lua", "  return dead_workers.fail_tasks(id, limit)\nend", "  return 0\nend",
         "a worker that was removed holds what it held",
+    ),
+    Mistake(
+        "placing.lua", " or holds.of(slot)\n", "\n",
+        "a slot is lent on while it is unwell",
     ),
 )  # fmt: skip

@@ -67,18 +67,18 @@ GRANTS = (
         "a return that comes twice ends the lease of the next in the queue",
     ),
     Mistake(
-        "commands/capacity/renew.lua", "math.max(deadline, math.min(store.clock_ms + a.ttl_ms, latest))", "math.min(store.clock_ms + a.ttl_ms, latest)",
+        "commands/capacity/renew.lua", "math.max(deadline, math.min(store.clock_ms + ttl_ms, latest))", "math.min(store.clock_ms + ttl_ms, latest)",
         "a renewal shortens a lease",
     ),
 )  # fmt: skip
 
 PLACES = (
     Mistake(
-        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot)", "if revocations.believed_in(slot)",
+        "placing.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return revocations.believed_in(slot)",
         "a slot that comes back to a draining node is offered",
     ),
     Mistake(
-        "placing.lua", " and store.settle_left_ms <= 0 and not pools.under_maintenance(pool) then", " and store.settle_left_ms <= 0 then",
+        "placing.lua", " and store.settle_left_ms <= 0 and not pools.under_maintenance(pool)\n", " and store.settle_left_ms <= 0\n",
         "a slot is handed on under maintenance",
     ),
     Mistake(
@@ -90,11 +90,11 @@ PLACES = (
         "a slot of a suspect node is handed on",
     ),
     Mistake(
-        "placing.lua", "    if waiter and redis.call('EXISTS', keys.available(pool)) == 1 then", "    if false then",
+        "placing.lua", "    if waiter and not (class or warm) and redis.call('EXISTS', keys.available(pool)) == 1 then", "    if false then",
         "a slot just given back is handed on before one that has been free for longer",
     ),
     Mistake(
-        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot)", "if drains.holds_back(part)",
+        "placing.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return drains.holds_back(part)",
         "a slot is lent on while its last holder believes in it",
     ),
     Mistake(
@@ -106,11 +106,11 @@ PLACES = (
         "a grace lasts for longer than it should",
     ),
     Mistake(
-        "commands/capacity/give_back.lua", "      revocations.forget(a.slot)\n      placing.offer_again(a.slot)\n", "",
+        "releases.lua", "  revocations.forget(slot)\n  placing.offer_again(slot)\n", "",
         "a slot waits on after its last holder has stopped",
     ),
     Mistake(
-        "commands/capacity/give_back.lua", " and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then", " then",
+        "releases.lua", " or redis.call('HGET', keys.revoked_tokens, slot) ~= token then return", " then return",
         "any caller can end the grace of the last holder",
     ),
     Mistake(
@@ -118,7 +118,7 @@ PLACES = (
         "a slot whose last holder had its time is never offered again",
     ),
     Mistake(
-        "supply.lua", "  if pools.under_maintenance(pool) then return nil end\n", "",
+        "supply.lua", "  if pools.under_maintenance(pool) or served_caps", "  if served_caps",
         "slots are lent under maintenance",
     ),
     Mistake(
@@ -127,7 +127,7 @@ PLACES = (
     ),
     Mistake(
         "fast_borrow.lua", "redis.call('EXISTS', keys.maintenance(pool), ", "redis.call('EXISTS', ",
-        "the short way to a lease knows no maintenance", "nothing_of_the_pool_is_lent_meanwhile", "tests/capacity/test_maintenance.py",
+        "the short way to a lease knows no maintenance", "test_a_pool_under_maintenance_lends_nothing", "tests/capacity/test_maintenance.py",
     ),
     Mistake(
         "fast_borrow.lua", ", keys.recycle(slot), keys.request(attempt)) or 2", ", keys.recycle(slot)) or 2",
@@ -135,7 +135,7 @@ PLACES = (
     ),
     Mistake(
         "fast_borrow.lua", "found and not suspects.is_suspect(found.node, found.part, found.reported)", "found",
-        "the short way to a lease leads to slots of suspect nodes", "a_suspect_is_not_lent_from", "tests/capacity/queue/test_suspect.py",
+        "the short way to a lease leads to slots of suspect nodes", "test_slots_of_a_suspect_node_are_not_lent", "tests/capacity/queue/test_suspect.py",
     ),
     Mistake(
         "fast_borrow.lua", "  redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')\nend\n", "end\n",
@@ -150,7 +150,7 @@ PLACES = (
         "a label is served by longer ones although that is switched off",
     ),
     Mistake(
-        "nodes.lua", "      endings.finish(slot, record[4], record[5], part)\n", "",
+        "nodes.lua", "      endings.end_lease(record)\n", "",
         "leases outlive their node",
     ),
     Mistake(
@@ -162,7 +162,7 @@ PLACES = (
         "a maintenance ends before every slot was replaced",
     ),
     Mistake(
-        "commands/capacity/publish.lua", "    redis.call('DEL', keys.recycle(slot))\n", "",
+        "publications.lua", "    redis.call('DEL', keys.recycle(slot))\n", "",
         "a slot just published is to be replaced",
     ),
     Mistake(
@@ -174,7 +174,7 @@ PLACES = (
         "a slot that the node claimed whose name it bears stays with another one after the lease",
     ),
     Mistake(
-        "commands/nodes/drain.lua", "elseif holds ~= (a.on == '1') then", "elseif false then",
+        "commands/nodes/drain.lua", "elseif drains_away ~= (a.on == '1') then", "elseif false then",
         "the last batches of a drain go on after it was switched back",
     ),
     Mistake(
@@ -193,7 +193,7 @@ LINE = (
         "a waiter that left still counts against the limit of its run",
     ),
     Mistake(
-        "tickets.lua", "  if redis.call('EXISTS', keys.queue(t.label)) == 0 then turns.reoffer(t.label) end\n", "",
+        "lines.lua", "  if redis.call('EXISTS', keys.queue(label)) == 0 then turns.reoffer(label) end\n", "",
         "a label keeps its turn when no borrower waits for it any more",
     ),
     Mistake(
@@ -209,7 +209,7 @@ LINE = (
         "slots are handed to waiters whose hub is dead",
     ),
     Mistake(
-        "waiters.lua", "redis.call('ZRANGE', keys.queue(label), 0, 0)[1]", "redis.call('ZRANGE', keys.queue(label), -1, -1)[1]",
+        "waiters.lua", "redis.call('ZRANGE', turns.plain(label), 0, 0, 'WITHSCORES')", "redis.call('ZRANGE', turns.plain(label), -1, -1, 'WITHSCORES')",
         "the last in the queue is served first",
     ),
     Mistake(
@@ -217,7 +217,7 @@ LINE = (
         "the label that was served last is served next",
     ),
     Mistake(
-        "waiters.lua", "  if left then return store.trailing == '1' end\n", "  if left then return false end\n",
+        "pools.lua", "  if left then return store.trailing == '1' end\n", "  if left then return false end\n",
         "a label with * is never served by a shorter pool",
     ),
     Mistake(
@@ -225,7 +225,7 @@ LINE = (
         "a label with many waiters is served again and again",
     ),
     Mistake(
-        "handoffs.lua", "  redis.call('HSET', keys.slot(found.slot), 'unseen', t.hub)\n", "",
+        "handoffs.lua", "'unseen', t.hub, ", "",
         "it is not noted whether a lease was picked up",
     ),
     Mistake(
@@ -245,7 +245,7 @@ LINE = (
         "slots stay free beside waiters when a maintenance ends",
     ),
     Mistake(
-        "serving.lua", "and redis.call('EXISTS', keys.queue(label)) == 1 and not caps.reached(label) do", "and redis.call('EXISTS', keys.queue(label)) == 1 do",
+        "serving.lua", "    and not caps.reached(label) do\n", "    do\n",
         "slots are taken for a label at its cap",
     ),
     Mistake(
@@ -278,12 +278,12 @@ LINE = (
         "one waiter more than a label may have",
     ),
     Mistake(
-        "commands/capacity/borrow.lua", "not (waiter and caps.reached(a.label)) and matching.find(a.label)", "matching.find(a.label)",
+        "newcomers.lua", "not (waiter and caps.reached(label)) and matching.find(label, take, among)", "matching.find(label, take, among)",
         "a newcomer gets a lease above the cap that waiters have just reached",
         "test_a_newcomer_cannot_exceed_a_cap_that_a_waiter_has_just_reached",
     ),
     Mistake(
-        "commands/capacity/borrow.lua", "    waiter = turns.anybody() and waiters.next(found.pool)\n", "",
+        "newcomers.lua", "    waiter = turns.anybody() and waiters.next(found.pool, found.class)\n", "",
         "a newcomer overtakes those who wait",
     ),
     Mistake(
@@ -325,7 +325,7 @@ SERVING = (
     Mistake(
         "commands/nodes/beat.lua", "serving.opened()\n", "",
         "what a beat makes possible is not served",
-        "test_a_heartbeat_of_a_suspect_node_that_ends_a_maintenance_serves_all_waiters",
+        "ends_a_maintenance_serves_all_waiters",
     ),
     Mistake(
         "commands/nodes/prune.lua", "serving.opened()\n", "",
@@ -335,7 +335,7 @@ SERVING = (
     Mistake(
         "commands/nodes/resume.lua", "serving.opened()\n", "",
         "what the return of a suspect makes possible is not served",
-        "test_a_return_to_a_suspect_node_that_ends_a_maintenance_serves_all_waiters",
+        "ends_a_maintenance_serves_all_waiters",
     ),
     Mistake(
         "commands/queue/review.lua", "serving.opened()\n", "",
@@ -343,7 +343,7 @@ SERVING = (
         "test_reading_one_queue_that_ends_a_maintenance_serves_waiters_of_other_queues",
     ),
     Mistake(
-        "commands/queue/set_cap.lua", "serving.opened()\n", "",
+        "commands/queue/set_cap.lua", "    serving.label(a.label, true)\n    serving.opened()\n", "    serving.label(a.label, true)\n",
         "what a higher cap makes possible is not served",
         "test_reading_one_queue_that_ends_a_maintenance_serves_waiters_of_other_queues",
     ),
@@ -372,7 +372,7 @@ SERVING = (
 
 FRESHNESS = (
     Mistake(
-        "placing.lua", " or freshness.is_owed(slot) then", " then",
+        "placing.lua", " or freshness.is_owed(slot) or", " or",
         "a used slot is handed to a waiter before it was made fresh",
     ),
     Mistake(
@@ -393,9 +393,14 @@ FRESHNESS = (
         "test_it_is_held_back_however_the_lease_ends", "tests/capacity/nodes/test_fresh.py",
     ),
     Mistake(
-        "freshness.lua", "numbers.above(before, number) or ", "",
+        "freshness.lua", "numbers.above(last, number) or ", "",
         "a node that was removed offers a used slot as a fresh one",
         "test_it_is_held_back_however_the_lease_ends", "tests/capacity/nodes/test_fresh.py",
+    ),
+    Mistake(
+        "freshness.lua", "local unknown = before and before ~= 'fresh'", "local unknown = false",
+        "a slot that gets this policy with another address is lent as the last borrower left it",
+        "test_a_slot_that_gets_the_policy_is_made_fresh_once", "tests/capacity/nodes/test_fresh.py",
     ),
     Mistake(
         "freshness.lua", "if owed or (before == 'fresh' and", "if owed or (true and",
