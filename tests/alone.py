@@ -27,14 +27,14 @@ def needed_by(name: str) -> set[str]:
     return found
 
 
-def make_environment(folder: Path, wheel: Path) -> Path:
-    """Make one; its Python. httpx is copied from the environment of the tests: no index is asked."""
+def make_environment(folder: Path, wheel: Path, *more: str) -> Path:
+    """Make one; its Python. httpx, and `more`, are copied from the environment of the tests: no index is asked."""
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, str(wheel)], check=True, capture_output=True, timeout=120)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-    for name in {"httpx"} | needed_by("httpx"):
+    for name in {each for wanted in ("httpx", *more) for each in (wanted, *needed_by(wanted))}:
         distribution = metadata.distribution(name)
         for file in distribution.files or ():
             if ".." not in file.parts and "__pycache__" not in file.parts:

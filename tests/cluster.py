@@ -38,7 +38,7 @@ class RedisCluster:
         self.url = f"redis+cluster://{','.join(addresses)}"
 
     def is_whole(self) -> bool:
-        """Return whether every server knows of every slot, and every primary has its replica."""
+        """Return whether every server knows of every slot and every replica, and every primary has its replica."""
         return all(self._knows_all(each) for each in self.servers)
 
     def _knows_all(self, server: Server) -> bool:
@@ -49,7 +49,9 @@ class RedisCluster:
                 replication["master_link_status"] == "up" if replication["role"] == "slave"
                 else replication["connected_slaves"] >= 1
             )  # fmt: skip
-            return state["cluster_state"] == "ok" and state["cluster_slots_ok"] == "16384" and linked
+            replicas = [node for node in client.cluster("NODES").values() if node["master_id"] != "-"]
+            slots_ok = state["cluster_state"] == "ok" and state["cluster_slots_ok"] == "16384"
+            return slots_ok and linked and len(replicas) == SHARDS
         return False
 
     def nodes(self, by: Server | None = None) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Fork:
         self.returncode: int | None = None
         self._talk = talk
         self._said = b""
-        self._talk.settimeout(60)
+        self._talk.settimeout(300)  # the first one waits until everything is imported
         self.pid = self._number()
 
     def poll(self) -> int | None:

@@ -357,7 +357,7 @@ async def beat(api: httpx.AsyncClient, node_id: str, version: int = 0, **more: A
 
 def sweepers(hub: Hub) -> tuple[NodeSweeperService, LeaseSweeperService]:
     """Both services of a hub, to be run pass by pass."""
-    audit = Reconciler(hub.store, hub.settings, hub.pools)
+    audit = Reconciler(hub.store, hub.settings, hub.pools, hub.holds)
     nodes = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
     return nodes, LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit)
 

@@ -13,8 +13,8 @@ from contextlib import nullcontext
 import pytest
 
 from hub.api.app import TABLE
-from hub.api.handling.browsers import Gate
-from hub.errors import BadInput, Foreign, NotJson
+from hub.api.handling.browsers import Gate, NotJson
+from hub.errors import BadInput, Foreign
 from hub.settings import Settings
 from tests.api.wires import Wire
 from tests.world import PATIENCE_S, HubProcess

@@ -201,19 +201,20 @@ async def test_the_root_path_redirects_to_the_dashboard(make_api):
 
 
 ROLES = {
-    "runner": [("POST", "/session/borrow"), ("POST", "/session/renew"), ("POST", "/results/browser/s/test")],
+    "runner": [("POST", "/results/browser/s/test")],
     "node": [("POST", "/node/register"), ("POST", "/node/heartbeats"), ("DELETE", "/node/n")],
     "admin": [
         ("POST", "/admin/pools/a:b/restart"), ("POST", "/admin/nodes/n/drain"), ("DELETE", "/admin/nodes/n"),
         ("GET", "/admin/brake"), ("POST", "/admin/brake/release"), ("GET", "/admin/caps"), ("PUT", "/admin/caps/a:b"),
         ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"), ("GET", "/diagnostics"),
     ],
-    "runner node": [("POST", "/session/return")],
     "runner admin": [
+        ("POST", "/session/borrow"), ("POST", "/session/renew"),
         ("GET", "/history"), ("GET", "/why/slot/s"), ("GET", "/sessions"), ("GET", "/sessions/s"),
         ("GET", "/autoscale/a:b"), ("GET", "/queue"), ("GET", "/queue/t"), ("DELETE", "/queue/t"),
     ],
     "runner admin node": [
+        ("POST", "/session/return"),
         ("GET", "/pools"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n/safe-to-kill"),
         ("GET", "/leases/s/verify?token=1"),
     ],

@@ -17,7 +17,7 @@ UNREADABLE = [
     ("/nodes?detail=1", "cursor", ["x", "-1"]),
     ("/pools", "limit", ["x", "0"]),
     ("/pools", "offset", ["x", "-1"]),
-    ("/queue", "label", ["x", "a b:c"]),
+    ("/queue", "label", ["a b", "a b:c"]),
     ("/queue", "tickets", ["x", "-1"]),
     ("/sessions", "limit", ["x", "0"]),
     ("/history", "kind", ["slots", " "]),

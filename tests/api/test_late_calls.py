@@ -29,6 +29,7 @@ J = "/v1/joblib"
 JOB = "lab:modifiers:Rotate"
 ROTATE = {"category": "modifiers", "name": "Rotate", "schema": {}}
 SHA = hashlib.sha256(b"secret").hexdigest()
+HOOK = {"url": "https://9.9.9.9:1/hook", "on": ["lease.ended"], "secret": "whsec_" + "A" * 32}
 LEASE = {"labelKey": "gpu:a100", "browserId": "{slot}", "leaseToken": "{lease}"}
 CLAIMED = {"status": "running", "claim": "{claim}"}
 # Method and path as the router has it -> what is sent there: a body, and headers or a query where it needs them. Names
@@ -38,6 +39,8 @@ CALLS: dict[str, tuple[Any, dict[str, str]]] = {
     "POST /node/register": ({"nodeId": "n9", "slots": [{"labelKey": "gpu:a100", "slotId": "s9"}]}, {}),
     "POST /node/{node_id:path}/slots": ({"slots": [{"labelKey": "gpu:a100", "slotId": "s9"}]}, {}),
     "DELETE /node/{node_id:path}/slots/{slot_id}": (None, {}),
+    "POST /node/{node_id:path}/slots/{slot_id}/hold": ({"reason": "no answer"}, {}),
+    "DELETE /node/{node_id:path}/slots/{slot_id}/hold": (None, {}),
     "DELETE /node/{node_id:path}": (None, {}),
     "POST /node/heartbeat": ({"nodeId": "n1"}, {}),
     "POST /node/heartbeats": ({"beats": [{"nodeId": "n1"}]}, {}),
@@ -46,11 +49,15 @@ CALLS: dict[str, tuple[Any, dict[str, str]]] = {
     "POST /session/renew": ({**LEASE, "ttlSeconds": 3600}, {}),
     "POST /results/browser/{slot}/test": ({"testId": "t"}, {}),
     "POST /leases/watch": ({"leases": [LEASE]}, {}),
+    "POST /leases/{slot}/activity": ({"leaseToken": "{lease}"}, {}),
+    "POST /leases/{slot}/pause": ({"leaseToken": "{lease}", "seconds": 60}, {}),
     "DELETE /queue/{ticket:path}": (None, {}),
     "POST /admin/pools/{label:path}/restart": (None, {}),
     "POST /admin/nodes/{node_id:path}/drain": ({"deadlineSeconds": 60}, {}),
     "POST /admin/nodes/{node_id:path}/cordon": ({"reason": "its fan"}, {}),
     "POST /admin/nodes/{node_id:path}/undrain": (None, {}),
+    "POST /admin/slots/{slot}/hold": ({"reason": "its fan"}, {}),
+    "DELETE /admin/slots/{slot}/hold": (None, {}),
     "POST /admin/nodes/{node_id:path}/sidecar/upgrade": (None, {}),
     "DELETE /admin/nodes/{node_id:path}": (None, {}),
     "PUT /admin/settings/{name}": ({"value": "90", "by": "ann"}, {}),
@@ -58,8 +65,15 @@ CALLS: dict[str, tuple[Any, dict[str, str]]] = {
     "POST /admin/brake/release": ({"by": "ann"}, {}),
     "POST /admin/sweep": ({"dryRun": False}, {}),
     "PUT /admin/caps/{label:path}": ({"cap": 3}, {}),
+    "PUT /admin/pools/{pattern:path}/rules": ({"idleSeconds": 60}, {}),
+    "DELETE /admin/pools/{pattern:path}/rules": (None, {}),
     "POST /admin/tokens": ({"user": "ann", "sha256": SHA}, {}),
     "DELETE /admin/tokens/{id}": (None, {}),
+    "POST /admin/hooks": (HOOK, {}),
+    "POST /admin/hooks/{hook}/test": (None, {}),
+    "POST /admin/hooks/{hook}/pause": (None, {}),
+    "POST /admin/hooks/{hook}/resume": (None, {}),
+    "DELETE /admin/hooks/{hook}": (None, {}),
     f"POST {J}/workers": ({}, {}),
     f"PATCH {J}/workers/{{worker_id}}": ({}, {}),
     f"DELETE {J}/workers/{{worker_id}}": (None, {}),
@@ -89,6 +103,7 @@ CALLS: dict[str, tuple[Any, dict[str, str]]] = {
 # What cannot change anything in Redis, also in time, and why.
 CHANGES_NOTHING = {
     "POST /leases/watch": "it waits",
+    "POST /admin/hooks/{hook}/test": "it sends a message",
     "POST /console/stuck/{source}/reset": "what it changes is in a database; no source is declared here",
 }
 # What may be carried out too late unless its caller is known to have hung up, and why that does no harm.
@@ -193,7 +208,7 @@ class Stage:
             "node_id": "n1", "slot_id": "s3", "slot": lease["browserId"], "lease": lease["leaseToken"],
             "label": "gpu:a100", "worker_id": worker, "running": running, "task_id": task, "provider_id": provider,
             "room_id": "lab", "job_name": JOB, "source": "none", "hash": "", "ticket": "", "id": "", "name": "",
-            "join": "", "cookie": "", "schedule": "nightly",
+            "join": "", "cookie": "", "schedule": "nightly", "pattern": "gpu:*", "hook": "",
         }  # fmt: skip
         await getattr(self, f"before_{re.sub('[^a-z]+', '_', call.lower()).strip('_')}", self.nothing_more)()
 
@@ -206,8 +221,23 @@ class Stage:
     async def before_post_admin_nodes_node_id_path_undrain(self) -> None:
         await self.first.made("POST", "/admin/nodes/n1/drain")
 
+    async def before_delete_node_node_id_path_slots_slot_id_hold(self) -> None:
+        await self.first.made("POST", "/node/n1/slots/s3/hold", {"reason": "no answer"})
+
+    async def before_delete_admin_slots_slot_hold(self) -> None:
+        await self.first.made("POST", f"/admin/slots/{self.parts['slot']}/hold", {"reason": "its fan"})
+
     async def before_delete_admin_tokens_id(self) -> None:
         self.parts["id"] = (await self.first.made("POST", "/admin/tokens", {"user": "bob"}))["id"]
+
+    async def before_delete_admin_hooks_hook(self) -> None:
+        self.parts["hook"] = (await self.first.made("POST", "/admin/hooks", HOOK))["id"]
+
+    before_post_admin_hooks_hook_test = before_post_admin_hooks_hook_pause = before_delete_admin_hooks_hook
+
+    async def before_post_admin_hooks_hook_resume(self) -> None:
+        await self.before_delete_admin_hooks_hook()
+        await self.first.made("POST", f"/admin/hooks/{self.parts['hook']}/pause")
 
     async def before_delete_queue_ticket_path(self) -> None:
         body = {"labelKey": "gpu:a100", "maxWaitSeconds": 600}
@@ -221,6 +251,9 @@ class Stage:
             return bool(labels)
 
         await eventually(waiting)
+
+    async def before_delete_admin_pools_pattern_path_rules(self) -> None:
+        await self.first.made("PUT", "/admin/pools/gpu:*/rules", {"idleSeconds": 60})
 
     async def before_put_admin_settings_name(self) -> None:
         self.parts["name"] = "HUB_NODE_TIMEOUT"

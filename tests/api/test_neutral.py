@@ -12,6 +12,7 @@ import pytest
 
 from hub.api.publish import FILE
 from hub.api.shapes.neutral import LEASE, MEDIA_TYPE, NAMES, attributes, slot_in_old_names
+from tests.api.people import NAMELESS
 from tests.contract.checking import Contract
 from tests.contract.names import OLD, members, old_names
 from tests.contract.walk import Walk
@@ -76,7 +77,7 @@ async def test_a_slot_is_published_borrowed_and_returned_in_neutral_names(api: h
     lease, run = lent.pop("lease"), lent.pop("runId")
     assert lent == {
         "slotId": "s1", "label": "gpu:a100", "pool": "gpu:a100:eu", "address": "ws://there", "kind": "card",
-        "nodeId": "n1", "runName": None, "attributes": {"memory": "80G"},
+        "nodeId": "n1", "runName": None, "attributes": {"memory": "80G"}, "holder": NAMELESS,
     }  # fmt: skip
     assert (lease.keys(), lease["ttlSeconds"]) == ({"token", "ttlSeconds", "expiresAt"}, 60)
     assert datetime.fromisoformat(lease["expiresAt"]).tzinfo is not None
@@ -197,6 +198,7 @@ def test_a_slot_published_in_old_names_keeps_its_own_members_kind_and_address():
     [
         ({"browserId": "s1", "nodeId": "n1", "labels": {}, "args": None, "memory": "80G"}, {"memory": "80G"}),
         ({"browserVersion": "156.0", "labels": {"zone": "eu"}}, {"version": "156.0", "labels": {"zone": "eu"}}),
+        ({"attributes": {"memory": "80G", "zone": "us"}, "zone": "eu"}, {"memory": "80G", "zone": "eu"}),
         ("no object", "no object"),
     ],
 )

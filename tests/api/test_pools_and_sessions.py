@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.api.people import NAMELESS
 from tests.world import borrow, give_back, publish, push
 
 
@@ -83,6 +84,7 @@ async def test_a_session_is_shown_with_its_remaining_time(api, lent):
     shown = (await api.get("/sessions/s3")).json()
     assert shown.pop("borrowedAtUtc").endswith("0000Z")
     assert shown.pop("secondsLeft") == pytest.approx(300, abs=2)
+    assert shown.pop("holder") == NAMELESS
     assert shown == {
         "browserId": "s3", "labelKey": "a:b:more", "poolLabel": "a:b", "runId": "r0", "nodeId": "n1", "ttlSeconds": 300,
     }  # fmt: skip

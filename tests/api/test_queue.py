@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.api.people import LABEL, People, away, in_use, refused
+from tests.api.people import LABEL, NAMELESS, People, away, in_use, refused
 from tests.world import PATIENCE_S, give_back, publish
 
 
@@ -23,6 +23,7 @@ async def test_the_queue_is_shown_by_label_in_the_order_of_service(people: Peopl
             assert ticket.pop("sinceUtc").endswith("0Z")
             assert 0 < ticket.pop("secondsLeft") <= 31  # a second more while the hub clock stands still
             assert ticket.pop("ticket").startswith(("key-", "try-"))
+            assert ticket.pop("holder") == NAMELESS
     one = {"priority": 0, "estimatedWaitSeconds": None}
     assert shown == {
         "total": 2,
@@ -62,7 +63,7 @@ async def test_the_queue_is_paged_by_label_and_bounded_by_tickets(people: People
 @pytest.mark.parametrize(
     ("query", "member"),
     [("tickets=-1", "tickets"), ("tickets=1001", "tickets"), ("limit=100&tickets=201", "tickets"), ("limit=0", "limit"),
-     ("offset=x", "offset"), ("label=maps", None)],
+     ("offset=x", "offset"), ("label=ma%20ps", None)],
 )  # fmt: skip
 async def test_impossible_page_bounds_of_the_queue_are_refused(people: People, query, member):
     answer = await people.api.get(f"/queue?{query}")

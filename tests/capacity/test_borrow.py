@@ -36,6 +36,7 @@ async def test_the_answer_to_a_borrow_has_every_member_of_the_contract(api):
         "browserType": "chromium",
         "nodeId": "blade-9",
         "runName": "Nightly 1.2_b-c",
+        "holder": {"user": None, "team": None, "name": "Nightly 1.2_b-c", "client": "127.0.0.1"},
         "matchedLabel": LABEL,
         "ttlSeconds": 120,
         "runId": "run-7",
@@ -63,6 +64,9 @@ async def test_a_borrow_writes_session_footprint_and_mappings_with_one_time(make
         lease = (await borrow(api, f"{LABEL}:emea", run="r1")).json()
     session = redis.hgetall("session:s1")
     assert TIME.fullmatch(session.pop("borrowedAtUtc"))
+    assert json.loads(session.pop("holder")) == {
+        "user": None, "team": None, "name": "127.0.0.1", "client": "127.0.0.1",
+    }  # fmt: skip
     assert session == {
         "browserId": "s1", "labelKey": f"{LABEL}:emea", "runId": "r1", "nodeId": "n1", "ttlSeconds": "900",
         "poolLabel": LABEL, "leaseToken": lease["leaseToken"],

@@ -197,17 +197,17 @@ async def test_a_slot_of_a_node_with_the_reuse_policy_gets_no_recycle_mark(api, 
         assert not redis.exists("recycle:s1")
 
 
-async def test_a_node_may_return_a_slot_and_a_stranger_may_not(make_api):
+async def test_a_node_and_an_operator_may_return_a_slot_and_a_stranger_may_not(make_api):
     async with make_api(runner_secret="r", node_secret="n", admin_secret="a") as api:
         slots = [{"labelKey": "a:b", "slotId": "s1"}]
         await api.post("/node/register", json={"nodeId": "n1", "slots": slots}, headers={"x-hub-secret": "n"})
         body = {"labelKey": "a:b", "browserId": "s1"}
         status = {}
-        for secret in ("a", "", "x", "n", "r"):
+        for secret in ("", "x", "n", "r", "a"):
             await api.post("/session/borrow", json={"labelKey": "a:b"}, headers={"x-hub-secret": "r"})
             answer = await api.post("/session/return", json=body, headers={"x-hub-secret": secret})
             status[secret] = (answer.status_code, answer.json().get("note"))
-        assert status == {"a": (401, None), "": (401, None), "x": (401, None), "n": (200, None), "r": (200, None)}
+        assert status == {"": (401, None), "x": (401, None), "n": (200, None), "r": (200, None), "a": (200, None)}
 
 
 async def test_a_reported_test_is_stored_for_its_slot_and_its_run_only_if_the_slot_has_none(api, redis, lease):

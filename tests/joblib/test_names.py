@@ -83,7 +83,10 @@ def test_a_job_may_have_any_category_of_the_configured_list(alice, room, categor
 def test_other_categories_are_refused_and_store_nothing(alice, room, category):
     before = done(alice.get("/workers?limit=0"), 200)["total"]
     detail = problem(alice.put_job(room, category=category), 400, "invalid-category")
-    assert detail.endswith("is not one of modifiers, selections, analysis, which HUB_ALLOWED_CATEGORIES allows")
+    assert detail.endswith(
+        "is not one of modifiers, selections, analysis, which HUB_ALLOWED_CATEGORIES allows: set it "
+        "where the hub is started, to a JSON list or to * for all"
+    )
     assert alice.get(f"/rooms/{room}/workers").json()["total"] == workers_seen_everywhere(alice)
     assert done(alice.get("/workers?limit=0"), 200)["total"] == before
 

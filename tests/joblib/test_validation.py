@@ -48,6 +48,43 @@ def test_a_payload_that_does_not_fit_is_refused_with_its_place_and_not_stored(ca
     assert len(carol.listed(f"/rooms/{room}/tasks")) == 1
 
 
+def test_a_job_may_ask_for_payloads_that_fit_whatever_the_setting_says(alice, room, full):
+    worker = alice.job(room, schema=SCHEMA, validate=True)
+    for number in range(3):  # the hub has no memory of the schema that could be missing or old
+        assert alice.submit(full, payload={"angle": number})
+        invalid(alice.send(room, full, {"payload": {"angle": -1}}), "body", "payload", "angle")
+    many = [{"angle": n} for n in range(700)]  # more than one call of the store takes
+    invalid(alice.send(room, full, {"payloads": [*many, {}]}), "body", "payloads", 700)
+    assert len(done(alice.send(room, full, {"payloads": many}), 202)["ids"]) == 700
+    assert done(alice.call("GET", f"/rooms/{room}/tasks"), 200)["total"] == 703
+    alice.job(room, worker=worker, schema=SCHEMA)  # the latest registration decides
+    assert alice.submit(full, payload={"angle": -1})
+
+
+def test_a_repeat_of_a_submit_is_answered_although_the_job_asks_for_other_payloads_by_now(alice, room, full):
+    worker = alice.job(room, schema=SCHEMA)
+    first = done(alice.send(room, full, {"payload": {"angle": -1}}, **{"Idempotency-Key": f"{room}-1"}), 202)
+    alice.job(room, worker=worker, schema=SCHEMA, validate=True)
+    again = done(alice.send(room, full, {"payload": {"angle": -1}}, **{"Idempotency-Key": f"{room}-1"}), 202)
+    assert again["id"] == first["id"]
+
+
+def test_a_failure_that_no_attempt_can_mend_is_not_tried_again(alice, room, full):
+    worker = alice.job(room, maxAttempts=3)
+    failed, unfit = alice.submit(full), alice.submit(full)
+    assert [each["id"] for each in done(alice.ask(worker, limit=2, start=True), 200)["tasks"]] == [failed, unfit]
+    results = [
+        {"id": failed, "status": "failed"},
+        {"id": unfit, "status": "failed", "error": "no angle", "retry": False},
+    ]
+    for _ in range(2):
+        said = done(alice.ask(worker, headers={"Idempotency-Key": f"{room}-1"}, limit=0, results=results), 200)
+        assert {each["outcome"] for each in said["results"]} == {"ok"}
+    assert done(alice.call("GET", f"/tasks/{failed}"), 200)["status"] == "pending"
+    ended = done(alice.call("GET", f"/tasks/{unfit}"), 200)
+    assert (ended["status"], ended["error"]) == ("failed", "no angle")
+
+
 def test_a_missing_or_external_schema_validates_every_payload(carol, room):
     for number, schema in enumerate(
         ({"type": "nonsense"}, {"$ref": "http://127.0.0.1:9/x"}, {"$ref": "file:///etc/x"})

@@ -41,22 +41,38 @@ async def cost(api: httpx.AsyncClient, redis: Redis, prefix: str = "") -> dict[s
     def held(number: int) -> dict[str, Any]:
         return {name: leases[number][name] for name in RENEWED}
 
-    operations: dict[str, Callable[[int], Any]] = {
-        "borrow": borrow,
-        "renew": lambda n: api.post(f"{prefix}/session/renew", json=held(n)),
-        "verify": lambda n: api.get(
-            f"{prefix}/leases/{leases[n]['browserId']}/verify", params={"token": leases[n]["leaseToken"]}
-        ),
-        "heartbeat": lambda _: api.post(f"{prefix}/node/heartbeat", json={"nodeId": "n1"}),
-        "return": lambda n: api.post(f"{prefix}/session/return", json={"labelKey": "gpu:a", **held(n)}),
-        "jobs": lambda _: api.get(f"{prefix}/v1/joblib/rooms/lab/jobs"),
-    }
-    for name, operation in operations.items():
-        before = commands(redis)
-        for number in range(TIMES):
-            answer = await operation(number)
-            assert answer.status_code == 200, answer.text
-        found[name] = commands(redis) - before - Counter({"info": 1})
+    def give_back(number: int) -> Any:
+        return api.post(f"{prefix}/session/return", json={"labelKey": "gpu:a", **held(number)})
+
+    async def counted(operation: Callable[[int], Any], undo: Callable[[int], Any] | None = None) -> Counter[str]:
+        """Count the commands of an operation in a time in which the hub did not tick."""
+        while True:
+            ticked = redis.hget("hub:store", "tick_ms")
+            before = commands(redis)
+            for number in range(TIMES):
+                answer = await operation(number)
+                assert answer.status_code == 200, answer.text
+            sent = commands(redis) - before - Counter({"info": 1})
+            if redis.hget("hub:store", "tick_ms") == ticked:
+                return sent
+            for number in range(TIMES) if undo else ():
+                assert (await undo(number)).status_code == 200
+            if undo is give_back:
+                leases.clear()
+
+    async def borrow_again(number: int) -> httpx.Response:
+        answer = await borrow(number)
+        leases[number] = leases.pop()
+        return answer
+
+    found["borrow"] = await counted(borrow, give_back)
+    found["renew"] = await counted(lambda n: api.post(f"{prefix}/session/renew", json=held(n)))
+    found["verify"] = await counted(
+        lambda n: api.get(f"{prefix}/leases/{leases[n]['browserId']}/verify", params={"token": leases[n]["leaseToken"]})
+    )
+    found["heartbeat"] = await counted(lambda _: api.post(f"{prefix}/node/heartbeat", json={"nodeId": "n1"}))
+    found["return"] = await counted(give_back, borrow_again)
+    found["jobs"] = await counted(lambda _: api.get(f"{prefix}/v1/joblib/rooms/lab/jobs"))
     return found
 
 

@@ -84,6 +84,22 @@ async def test_a_ticket_that_waits_too_long_is_served_by_the_other_realm(api):
     assert await is_waiting(api, 0)
 
 
+async def test_the_other_realm_serves_a_ticket_as_it_wants_and_under_the_label_that_it_can(api):
+    slots = [
+        {"labelKey": LABEL, "slotId": name, "attributes": {"vram": vram}} for name, vram in (("s1", 24), ("s2", 80))
+    ]
+    made = await api.post("/node/register", json={"nodeId": "n1", "slots": slots}, headers=IN_US)
+    assert made.status_code == 200, made.text
+    wish = {
+        "labelKey": None,
+        "anyOf": [{"label": LABEL, "where": "vram == 7"}, {"label": "gpu", "where": "vram >= 40"}],
+    }
+    said = (await ask(api, "k", **wish)).json()
+    assert (said["browserId"], said["realm"], said["labelKey"]) == ("s2", "us", "gpu")
+    again = (await ask(api, "k", **wish)).json()
+    assert (again["browserId"], again["labelKey"]) == ("s2", "gpu")
+
+
 async def test_a_slot_that_is_free_at_home_is_lent_at_home(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     await offer(api, "n2", LABEL, "s2", headers=IN_EU)

@@ -75,4 +75,4 @@ async def test_another_request_with_the_same_key_does_not_get_the_lease_elsewher
     assert (await ask(hub, key="k1"))[0] == "waiting"
     assert await serve(hub, "k1") == ["served"]
     assert await ask(hub, f"{POOL}:big", key="k1") == ["reused"]
-    assert await hub.store.script("queue/cancel")(ticket="k1", recalled=0) == ["granted", "far-1"]
+    assert await hub.store.script("queue/cancel")(ticket="k1", recalled=0, by="") == ["granted", "far-1"]

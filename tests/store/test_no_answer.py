@@ -28,5 +28,5 @@ async def test_the_error_of_an_unanswered_read_does_not_say_that_something_may_h
 
 
 async def test_the_error_of_an_unanswered_change_says_that_it_may_have_been_made(store):
-    said = await sentence(store.script("queue/set_cap")(label="a:b", cap=1))
+    said = await sentence(store.script("queue/set_cap")(label="a:b", cap=1, served=0))
     assert said == "Redis does not answer; whether the change was made is not known, and repeating it is safe."

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from hub.capacity.models import BorrowRequest
-from hub.errors import Late
+from hub.store.faults import Late
 from tests.races.wires import Wires
 from tests.world import answers, borrow, eventually, give_back, listed, picture, publish
 

@@ -33,7 +33,7 @@ STEP_MS = 2_500
 NO_POLL = """
 from hub.capacity.watching import Watching
 wait = Watching.wait
-Watching.wait = lambda self, leases, _, ended: wait(self, leases, 3600, ended)
+Watching.wait = lambda self, leases, _, ended, heard: wait(self, leases, 3600, ended, heard)
 """
 
 How = Callable[[HubProcess, Slot], Awaitable[None]]

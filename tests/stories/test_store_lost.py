@@ -306,6 +306,23 @@ async def test_a_restored_slot_returned_before_its_node_has_reported_is_free_aft
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
+async def test_a_slot_returned_after_its_node_has_reported_is_free_although_a_late_hub_reports_it_as_lent(
+    serving, redis, settings
+):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    async with open_store(settings) as store:
+        late = Hub(store, settings)
+        lent = await late.leases.borrow(BorrowRequest(LABEL, 900_000, "r2", "q", "q", "f", 60))
+        redis.flushall()
+        await notice(hub)
+        settle(redis)
+        await publish(api, "n1", **{LABEL: ["s1"]})
+        assert (await give_back(api, LABEL, "s1", leaseToken=lent.token)).status_code == 200
+        await notice(late)
+    assert (redis.exists("session:s1"), listed(redis, f"available:{LABEL}")) == (0, ["s1"])
+
+
 async def test_a_restored_lease_stays_when_its_node_reports_it(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})

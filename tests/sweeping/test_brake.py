@@ -9,10 +9,9 @@ import pytest
 from hub.api.operators.admin import brake_shape
 from hub.core import Hub
 from hub.doctor import examine
-from hub.errors import BrakeOff
 from hub.store.connection import open_store
 from hub.sweeping import nodes as sweeping
-from hub.sweeping.brake import Brake, Nominated, per_interval, stale_in_all, too_many, why_none_goes
+from hub.sweeping.brake import Brake, BrakeOff, Nominated, per_interval, stale_in_all, too_many, why_none_goes
 from tests.world import add_node, age_node, picture, settings_for, sweepers
 
 

@@ -38,7 +38,7 @@ async def test_a_newcomer_queues_behind_earlier_waiters_although_the_clock_was_s
     set_back(redis)
     for name in ("third", "fourth", "fifth"):
         await crowd.come(name, POOL)
-    place = await crowd.hub.tickets.prospect(POOL, 0)
+    place = await crowd.hub.tickets.prospect(wanted(POOL))
     assert place.position == 6
     await serve(crowd, times=5)
     assert crowd.served == ["holder", "first", "second", "third", "fourth", "fifth"]
@@ -74,9 +74,9 @@ async def test_waiters_who_come_in_a_repeated_hour_keep_their_order(crowd: Crowd
     async def come(ticket: str) -> None:
         made = wanted(POOL, key=ticket)
         await borrow(
-            label=made.label, ttl_ms=made.ttl_ms, idle_ms=0, run=made.run, request=ticket, attempt=made.attempt,
-            fingerprint="", keep_s=600, keyed=1, repeated=0, hub=crowd.hub.queue.hub_id, wait_ms=600_000,
-            limit_ms=-1, priority=0, max_label=9000, max_run=9000,
+            label=made.label, ttl_ms=made.ttl_ms, idle_ms=0, run=made.run, holder="", request=ticket,
+            attempt=made.attempt, fingerprint="", keep_s=600, keyed=1, repeated=0, hub=crowd.hub.queue.hub_id,
+            alternatives="", prefer="", wait_ms=600_000, limit_ms=-1, priority=0, max_label=9000, max_run=9000,
         )  # fmt: skip
 
     tickets = [f"key-{number}" for number in range(5000)]

@@ -127,13 +127,13 @@ async def test_no_borrow_is_refused_without_a_known_pace_and_estimates_do_not_fa
     hub = crowd.hub
     await offer(hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
-    assert (await hub.tickets.prospect("pay:chromium", 0)).estimate_ms == -1  # nothing has been handed on yet
+    assert (await hub.tickets.prospect(wanted("pay:chromium"))).estimate_ms == -1  # nothing has been handed on yet
     await crowd.come("first", "pay:chromium", limit_ms=1)
     assert crowd.waiting() == ["first"]
     redis.hset("hub:pace:pay:chromium", "gap_ms", 60_000)
     estimates = []
     for _ in range(6):  # half a minute after the other
-        estimates.append((await hub.tickets.prospect("pay:chromium", 0)).estimate_ms)
+        estimates.append((await hub.tickets.prospect(wanted("pay:chromium"))).estimate_ms)
         redis.hincrby("hub:pace:pay:chromium", "mark_ms", -30_000)
     assert estimates == sorted(estimates)
     assert 119_000 < estimates[0] < estimates[-1]  # two have to be served

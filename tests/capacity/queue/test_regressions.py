@@ -27,8 +27,9 @@ async def ask(hub: Hub, label: str = POOL, at: str = "h1", *, key: str = "", **m
     named = {"attempt": attempt, "request": key or attempt, "run": attempt, "wait_ms": 30_000, "repeated": 0, **more}
     return list(
         await hub.store.script("capacity/borrow")(
-            label=label, ttl_ms=900_000, idle_ms=0, fingerprint=label, keep_s=600, keyed=int(bool(key)), hub=at,
-            limit_ms=-1, priority=0, max_label=1000, max_run=1000, **named,
+            label=label, ttl_ms=900_000, idle_ms=0, holder="", fingerprint=label, keep_s=600, hub=at,
+            keyed=int(bool(key)), alternatives="", prefer="", limit_ms=-1, priority=0, max_label=1000, max_run=1000,
+            **named,
         )
     )  # fmt: skip
 
