@@ -95,14 +95,12 @@ class Holders:
 
     def remembered(self, secret: str) -> Holder | None:
         """Return the holder of this secret without asking the store; None also if the store would have to be asked."""
-        known = self.file.resolve(secret)
-        if known is not None and known.expires_s is not None and not known.is_good(self._tokens.now_s()):
-            return None
-        if known is not None or not self._found or not self._is_fresh():
-            return known
-        since, holder = self._found.get(digest_of(secret) or "", (0.0, None))
-        is_good = holder is not None and (holder.expires_s is None or holder.is_good(self._tokens.now_s()))
-        return holder if is_good and time.monotonic() - since < LOOKED_UP_S else None
+        digest = digest_of(secret) if self._found or self.file.tokens else None
+        known = self.file.of_digest(digest) if digest is not None else None
+        if known is None and digest is not None and self._is_fresh():
+            since, holder = self._found.get(digest, (0.0, None))
+            known = holder if time.monotonic() - since < LOOKED_UP_S else None
+        return known if known and (known.expires_s is None or known.is_good(self._tokens.now_s())) else None
 
     async def none(self) -> bool:
         """Return whether there is no token at all, neither in the file nor in the store; raises `StoreUnavailable`."""

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 from uuid import UUID, uuid5
 
@@ -176,6 +177,7 @@ def _is_pattern(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= 512 and bool(re.fullmatch(r"[^\s:]+(:[^\s:]+){0,7}", value))
 
 
+@lru_cache(4096)
 def covers(pattern: str, label: str) -> bool:
     """Return whether a pattern covers a label, which may have wildcards itself: `*` stands for any segment, and what
     is more special is covered too. So `gpu:*` covers `gpu:a100`, `gpu:a100:80g` and `gpu:*:40g`."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Self
 
 from starlette.datastructures import Headers
@@ -71,6 +72,7 @@ async def known_user(found: Serving, shown: Shown) -> Caller:
     return user_with(holder)
 
 
+@lru_cache(1024)
 def user_with(holder: Holder) -> Caller:
     """Return the caller with this token of a user."""
     return Caller(
@@ -89,7 +91,16 @@ def lender(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller | Await
     """
     if not shown.authorization and (by_secret := _by_secret(found, shown, roles)) is not None:
         return by_secret
+    holder = found.holders.remembered(shown.token) if found.oidc is None else None
+    if holder is not None and holder.active and holder.kind == USER:
+        return _borrower(holder)
     return _by_token(found, shown, roles)
+
+
+def _borrower(holder: Holder) -> Caller:
+    caller = user_with(holder)
+    caller.check_scope(BORROW)
+    return caller
 
 
 def _by_secret(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller | None:
@@ -107,9 +118,7 @@ def _by_secret(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller | N
 async def _by_token(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller:
     holder = await holder_of(found, shown.token)
     if holder is not None and holder.active and holder.kind == USER:
-        caller = user_with(holder)
-        caller.check_scope(BORROW)
-        return caller
+        return _borrower(holder)
     if holder is not None and speaks(holder) and TOKEN in roles:
         return Caller(name=holder.name, node=holder.name, token=id_of(found.holders.digest_of(shown.token) or ""))
     by_secret = ADMIN_HOLDER if found.secrets.open else _by_secret(found, shown, roles)
