@@ -14,6 +14,8 @@ local function take(pool, slot)
   suspects.hold_aside(slot, found.part, found.node)
 end
 
+choosing.take = take
+
 -- Return the slot of an index that has been free for longest, since when, and whether it is about to be replaced: such a slot comes after
 -- all others. The 32 oldest are looked at.
 local function oldest(index)

@@ -30,9 +30,9 @@ local function complete_grant(record, session)  -- the indexes of a lease whose 
   redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, slot)
 end
 
--- Offer a held slot again that nothing holds back, and hold back a free slot that `placing.holds_back` names.
+-- Offer a held slot again that nothing holds back, and hold back a free slot that `held_slots.has_reason` names.
 local function place_again(record)
-  local slot, back = record.slot, placing.holds_back(record.slot, record.part)
+  local slot, back = record.slot, held_slots.has_reason(record.slot, record.part)
   local aside = redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
   if record.place == 'held' and not back and not aside then
     placing.place(slot, record.part, record.pool, record.item)

@@ -37,10 +37,11 @@ function endings.finish(slot, label, run, part, token, limited)
   if limited then lease_limits.forget(slot) end
 end
 
--- End the lease that the record of a slot names, and note it for the figures of its day.
-function endings.end_lease(record, token)
+-- End the lease that the record of a slot names, and note it for the figures of its day. `by_holder`: its holder ended it, or may have.
+function endings.end_lease(record, by_holder)
   usage.note_end(record)
-  endings.finish(record.slot, record.label, record.run, record.part, token, record.limited)
+  bundles.leave(record, by_holder)
+  endings.finish(record.slot, record.label, record.run, record.part, nil, record.limited)
 end
 
 return endings

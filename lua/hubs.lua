@@ -32,7 +32,8 @@ function hubs.waiters_of(run)
     if looked > 2000 then return nil end
     for _, ticket in ipairs(redis.call('SMEMBERS', keys.waiters(hub))) do
       local t = redis.call('HMGET', keys.ticket(ticket), 'run', 'label')
-      if t[1] == run and redis.call('ZSCORE', keys.queue(t[2]), ticket) then count = count + 1 end
+      local waits = t[2] and (redis.call('ZSCORE', keys.queue(t[2]), ticket) or redis.call('ZSCORE', keys.bundles, ticket))
+      if t[1] == run and waits then count = count + 1 end
     end
   end
   return count

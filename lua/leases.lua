@@ -8,8 +8,7 @@ function leases.note_run(slot, run, now)
 end
 
 -- Make a lease of a slot that is in no list: in-use list, session, deadline, footprints and indexes, in one step. lease: slot item pool
--- node part label run holder token ttl_ms idle_ms; `listed` is true where the slot is in the in-use list already. The command must
--- have read the times of `store`.
+-- node part label run holder token ttl_ms idle_ms; `listed` is true where the slot is in the in-use list already.
 function leases.lend(lease)
   local slot, ttl_ms = lease.slot, lease.ttl_ms
   local text, idle_ms = lease_texts.of(ttl_ms), lease.idle_ms > 0 and numbers.whole(lease.idle_ms) or '0'
@@ -21,6 +20,7 @@ function leases.lend(lease)
   redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', lease.label, 'run', lease.run, 'granted_ms',
     text.clock, 'began', text.now, 'visible_ms', text.visible, 'watch_idle', idle_ms, 'holder', lease.holder)
   holders.note(slot, lease.holder)
+  bundles.note(slot, lease.token, lease.holder)
   redis.call('ZADD', keys.deadlines, text.deadline, slot)
   redis.call('ZADD', keys.in_flight(lease.label), text.now, slot)
   served_caps.count(slot, lease.pool)
@@ -57,18 +57,19 @@ local function idle_of(own_ms, hub_idle_ms, ttl_ms, rule)
   return hub_idle_ms > 0 and ttl_ms or 0
 end
 
--- Lend a slot that is in no list, or is `listed`, under the next token, and store that as the answer of the request. found: slot item
--- pool node part own_idle_ms. The other arguments are texts as the caller gave them; a negative `ttl_ms` is a default, which the
--- rule of the pool may replace.
+-- Lend a slot that is in no list, or is `listed`, under the next token, and store that as the answer of the request, unless it is false.
+-- found: slot item pool node part own_idle_ms. The other arguments are texts as the caller gave them; a negative `ttl_ms` is a default,
+-- which the rule of the pool may replace.
 function leases.grant_to(found, request, label, run, holder, ttl_ms, idle_ms, fingerprint, attempt, keep_s)
   found.token = lease_texts.next_token()
   local rule = pool_rules.of(found.pool)
   found.label, found.run, found.holder, found.ttl_ms = label, run, holder, pool_rules.length_ms(rule, numbers.again('ttl_ms', ttl_ms))
-  local idle, base_idle_ms = idle_of(found.own_idle_ms, idle_ms == '0' and 0 or tonumber(idle_ms), found.ttl_ms, rule)
-  found.idle_ms = idle
+  local base_idle_ms
+  found.idle_ms, base_idle_ms = idle_of(found.own_idle_ms, idle_ms == '0' and 0 or tonumber(idle_ms), found.ttl_ms, rule)
   leases.lend(found)
   if rule then lease_limits.begin(found.slot, rule, store.clock_ms, base_idle_ms) end
-  redis.call('SET', keys.request(request), fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. attempt, 'EX', keep_s)
+  local answer = request and fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. attempt
+  if answer then redis.call('SET', keys.request(request), answer, 'EX', keep_s) end
 end
 
 -- Lend a slot to a ticket. t: id label run holder ttl_ms idle_ms fingerprint attempt keep_s.

@@ -1,18 +1,16 @@
 -- Placing: where a slot goes that is in no list. Each command that frees a slot ends here.
 local placing = {}
 
--- Return whether a slot is held back: its node drains, its last holder may still believe in a lease that ended early, its node has not
--- made it fresh, or it is unwell.
-function placing.holds_back(slot, part)
-  return drains.holds_back(part) or revocations.believed_in(slot) or freshness.is_owed(slot) or holds.of(slot)
-end
-
--- Give a slot that is in no list to the waiter whose turn it is, else put it at the tail of its pool. It is held back where
--- `placing.holds_back` says so, and while its node is suspect. A waiter gets the slot at the head of the pool, which is another one where
--- only a cap had kept slots free; or this one, where it has a class. Returns 'lent' | 'free' | 'held'.
+-- Give a slot that is in no list to the bundle for which slots are set aside, to the waiter whose turn it is, or to a bundle that it
+-- completes; else put it at the tail of its pool. It is held back where `held_slots.has_reason` says so, and while its node is suspect. A
+-- waiter gets the slot at the head of the pool, which is another one where only a cap had kept slots free; or this one, where it has a
+-- class. Returns 'lent' | 'free' | 'held'.
 function placing.place(slot, part, pool, item)
-  if placing.holds_back(slot, part) then redis.call('HSET', keys.slot(slot), 'place', 'held') return 'held' end
+  if store.bundles then redis.call('SREM', keys.reserved, slot) end
+  if held_slots.has_reason(slot, part) then redis.call('HSET', keys.slot(slot), 'place', 'held') return 'held' end
   local class, warm = unpack(store.matching and redis.call('HMGET', keys.slot(slot), 'class', 'warm') or {})
+  local set_aside = store.bundles and reserver.take(slot, pool, class, part)
+  if set_aside then return set_aside end
   local may_lend = turns.anybody() and store.settle_left_ms <= 0 and not pools.under_maintenance(pool)
   if may_lend and not served_caps.has_made_room(pool) and not served_caps.reached(pool) then
     local waiter = waiters.next(pool, class)
@@ -35,7 +33,9 @@ function placing.place(slot, part, pool, item)
   redis.call('HSET', keys.slot(slot), 'place', 'free')
   if redis.call('RPUSH', keys.available(pool), item) == 1 then pools.open(pool) end
   if class or warm then classes.enter(slot, pool, class, warm, free_slots.now_us()) end
-  return 'free'
+  if not store.bundles then return 'free' end
+  bundle_handoffs.freed(pool, class, part)
+  return redis.call('HGET', keys.slot(slot), 'place')
 end
 
 -- Place a slot again that was held back only because its last holder might believe in its lease.

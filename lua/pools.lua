@@ -25,6 +25,14 @@ function pools.wild_serves(want, pool)
   return not right or store.prefix == '1'
 end
 
+-- Return whether a pool may serve a label.
+function pools.serves(label, pool)
+  if label == pool then return true end
+  if store.wildcards == '1' and string.find(':' .. label .. ':', ':*:', 1, true) then return pools.wild_serves(label, pool) end
+  if store.trailing == '1' and string.sub(label, 1, #pool + 1) == pool .. ':' then return string.find(pool, ':', 1, true) ~= nil end
+  return store.prefix == '1' and string.sub(pool, 1, #label + 1) == label .. ':'
+end
+
 -- Return whether a pool is under maintenance, during which it lends nothing, and end a maintenance that is over: when nothing is lent
 -- and, after 10 s, each slot of the start has been replaced and there are as many; or after 2 min, as soon as nothing is lent. The flag
 -- lives 30 min; what is left of that tells how long the maintenance has lasted.

@@ -36,7 +36,7 @@ function publications.take_in(a, said, slot, pool, item, idle_ms, token, label, 
     word = 'unchanged'
   else
     made = freshness.latest(slot, made)
-    if record.place == 'lent' then endings.end_lease(record) end
+    if record.place == 'lent' then endings.end_lease(record, token ~= '') end
     if record.item then
       slots.unlist(record.pool, record.item, record.place)
       slots.drop(slot, record.pool, record.part)

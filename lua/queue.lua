@@ -39,14 +39,6 @@ function queue.attend(t, hub, attempt, until_ms)
   if redis.call('HDEL', keys.ticket(t.id), 'told_away') == 1 then history.ticket('ticket.waiting', t, 'again') end
 end
 
--- Return the score of a newcomer as text: its arrival in ms, less a second per point of priority, so that no ticket waits for ever. No two
--- newcomers arrive at the same instant.
-local function score_of(priority)
-  local at_ms = queue_order.next_ms()
-  redis.call('HSET', keys.store, 'line_ms', string.format('%.17g', at_ms), 'line_clock_ms', store.clock_ms)
-  return string.format('%.17g', at_ms - priority * 1000)
-end
-
 -- Return why a newcomer may not wait, as the answer of the command; nil when it may.
 function queue.admit(wanted, max_label, max_run, limit_ms, priority)
   for i = 1, wanted.alternatives and #wanted.alternatives or 1 do
@@ -67,13 +59,16 @@ end
 
 -- Write the ticket of a newcomer and put it into the queue. With a limit it is known when its caller gives up, after however many calls.
 function queue.enter(wanted, priority, until_ms)
-  wanted.score = score_of(priority)
+  wanted.score = queue_order.next_score(priority)
   redis.call('HSET', keys.ticket(wanted.id), 'label', wanted.label, 'run', wanted.run, 'hub', wanted.hub, 'attempt', wanted.attempt,
     'score', wanted.score, 'since_ms', store.now_ms, 'until_ms', until_ms, 'idle_ms', wanted.idle_ms,
     'ttl_ms', string.match(wanted.ttl_ms, '%d.*'), 'ttl_default', string.sub(wanted.ttl_ms, 1, 1) == '-' and '1' or '0',
     'priority', priority, 'fingerprint', wanted.fingerprint, 'keep_s', wanted.keep_s, 'keyed', wanted.keyed and '1' or '0',
     'holder', wanted.holder, unpack(wanted.limit_ms >= 0 and {'gives_up_ms', store.clock_ms + wanted.limit_ms} or {}))
   if wanted.asked then redis.call('HSET', keys.ticket(wanted.id), 'alternatives', wanted.asked, 'prefer', wanted.prefer) end
+  if wanted.wish then
+    redis.call('HSET', keys.ticket(wanted.id), 'bundle', wanted.bundle, 'patient_since_ms', numbers.whole(store.clock_ms))
+  end
   if tickets.join(wanted, until_ms) then history.ticket('ticket.waiting', wanted, '') end
 end
 

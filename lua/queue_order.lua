@@ -16,4 +16,12 @@ function queue_order.ahead_of(label, priority, want)
   return redis.call('ZCOUNT', line, '-inf', string.format('%.17g', queue_order.next_ms() - priority * 1000))
 end
 
+-- Return the score of a newcomer as text: its arrival in ms, less a second per point of priority, so that no ticket waits for ever. No two
+-- newcomers arrive at the same instant.
+function queue_order.next_score(priority)
+  local at_ms = queue_order.next_ms()
+  redis.call('HSET', keys.store, 'line_ms', string.format('%.17g', at_ms), 'line_clock_ms', store.clock_ms)
+  return string.format('%.17g', at_ms - priority * 1000)
+end
+
 return queue_order

@@ -8,6 +8,7 @@ local releases = {}
 function releases.release(slot, record, recycle_s, what, why)
   local listed = slots.unlist(record.pool, record.item, 'lent')
   if what ~= 'grant.undone' then usage.note_end(record) end
+  bundles.leave(record, what == 'grant.returned' or what == 'grant.undone')
   endings.finish(slot, record.label, record.run, record.part, record.token, record.limited)
   holders.forget(slot)
   if record.before or record.unseen then redis.call('HDEL', keys.slot(slot), 'before', 'unseen') end
@@ -54,13 +55,17 @@ function releases.hear_stopped(slot, token, by)
 end
 
 -- Take back a lease that was granted to a request and that no caller received, and place its slot. A ticket with an idempotency key
--- keeps the place it had. Returns the slot; nil when the lease with this token is over.
+-- keeps the place it had. Of a bundle all leases are taken back. Returns the slot; nil when the lease with this token is over.
 function releases.take_back(request, slot, token, why)
   if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end
   tickets.settle_delivery(slot, request)
   redis.call('DEL', keys.request(request))
   handoffs.keep_place(tickets.read(request))
+  local bundle = bundles.of_slot(slot)
   releases.release(slot, slots.read(slot), '0', 'grant.undone', why)
+  for _, each in ipairs(bundle and bundles.live(bundle) or {}) do
+    releases.release(each[1], slots.read(each[1]), '0', 'grant.undone', why)
+  end
   return slot
 end
 

@@ -24,4 +24,20 @@ function renewals.extend(slot, left_ms, watch_idle, active_ms)
   if idle_ms > 0 and not active_ms then lease_use.keep_footprint(slot, math.max(idle_ms, left_ms)) end
 end
 
+-- Extend a lease, as capacity/renew says, and return its answer.
+function renewals.renew(slot, token, ttl_ms, max_ms, by)
+  local held, deadline = renewals.held(slot, token, by)
+  if not held then return deadline end
+  local record = redis.call('HMGET', keys.slot(slot), 'granted_ms', 'watch_idle', 'active_ms', 'hold_ms', 'spared_ms', 'pool')
+  local granted = tonumber(record[1] or store.clock_ms)
+  local latest = lease_limits.latest({granted_ms = granted, hold_ms = tonumber(record[4] or ''), spared_ms = tonumber(record[5] or '')},
+    granted + max_ms)
+  ttl_ms = pool_rules.length_ms(pool_rules.of(record[6] or ''), ttl_ms)
+  deadline = math.max(deadline, math.min(store.clock_ms + ttl_ms, latest))
+  local left_ms = math.floor(deadline - store.clock_ms)
+  renewals.extend(slot, left_ms, record[2], record[3])
+  if store.settle_left_ms > 0 then return {'settling'} end
+  return {'ok', held, left_ms}
+end
+
 return renewals

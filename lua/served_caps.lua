@@ -11,6 +11,8 @@ local function above(pool)
   return found
 end
 
+served_caps.above = above
+
 -- Return the label whose cap keeps a pool from serving a further lease, and the cap; nil where none does.
 function served_caps.reached(pool)
   for _, each in ipairs(store.has_served_caps and above(pool) or {}) do

@@ -31,9 +31,11 @@ function serving.label(label, anew)
   end
 end
 
--- Serve the waiters for which the call has made room so far: labels in call_state.headroom and call_state.roomy, pools in
--- call_state.reopened.
+-- End and offer what the call has noted, in call_state.torn and unreserved. Serve the waiters for which it has made room: labels in
+-- call_state.headroom and roomy, pools in call_state.reopened.
 function serving.opened()
+  for _, bundle in ipairs(call_state.torn) do bundle_ends.end_rest(bundle) end
+  for _, slot in ipairs(call_state.unreserved) do placing.offer_again(slot) end
   if not turns.anybody() then return end
   for _, label in ipairs(call_state.roomy) do serving_below.serve(label) end
   for _, label in ipairs(call_state.passed_over) do serving.label(label, true) end

@@ -12,6 +12,7 @@ function slots.drop(slot, pool, part)
   if store.matching then slot_classes.drop(slot, pool) end
   if store.freshens then freshness.drop(slot) end
   if store.holds then kept_holds.drop(slot, part) end
+  if store.bundles then redis.call('SREM', keys.reserved, slot) end
   redis.call('DEL', keys.slot(slot))
   if redis.call('SREM', keys.node_slots(part), slot) == 1 then slot_digests.changed(part) end
   redis.call('HDEL', keys.orders(part), 'recycle:' .. slot, 'end:' .. slot)
@@ -25,8 +26,7 @@ function slots.drop(slot, pool, part)
   end
 end
 
--- Take the item of a slot out of the list that its record names. Returns whether it was there; true for a held slot, which is in no
--- list.
+-- Take the item of a slot out of the list that its record names. Returns whether it was there; true for a held slot, in no list.
 function slots.unlist(pool, item, place)
   if place == 'lent' then return redis.call('LREM', keys.inuse(pool), '1', item) == 1 end
   if place ~= 'free' then return place == 'held' end

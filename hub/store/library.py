@@ -26,12 +26,12 @@ MODULES = (
     "notifications", "holders", "history", "audit", "hook_labels", "hooks", "hubs",
     # capacity
     "pools", "orders", "slot_digests", "drains", "items", "caps", "wants", "classes", "free_slots", "pool_rules",
-    "shared", "turns", "alternatives", "listings", "class_listings", "lines", "line_limits", "class_counts",
+    "shared", "turns", "alternatives", "bundle_wishes", "bundle_line", "listings", "class_listings", "lines", "line_limits", "class_counts",
     "slot_classes", "served_caps", "revocations", "lease_limits", "suspects", "lease_texts", "freshness", "holds",
-    "kept_holds", "slots", "belonging", "node_processes", "liveness", "reports", "queue_order", "attempts", "tickets",
-    "usage", "usage_days", "leases", "endings", "foreign_items", "supply", "choosing", "matching", "fast_borrow",
-    "fits", "waiters", "handoffs", "placing", "releases", "lease_use", "renewals", "nodes", "serving_classes",
-    "serving_below", "serving", "spill_over", "queue", "newcomers", "publications", "tokens",
+    "kept_holds", "held_slots", "slots", "belonging", "node_processes", "liveness", "reports", "queue_order", "attempts", "tickets",
+    "usage", "usage_days", "bundles", "leases", "endings", "foreign_items", "supply", "choosing", "matching", "fast_borrow",
+    "fits", "waiters", "handoffs", "bundle_plans", "published_pools", "bundle_cells", "bundle_nodes", "bundle_stocks", "bundle_supply", "bundle_handoffs", "reserver", "bundle_rounds", "placing", "releases", "bundle_ends", "lease_use", "renewals", "nodes", "serving_classes",
+    "serving_below", "serving", "spill_over", "queue", "bundle_queue", "newcomers", "publications", "tokens",
     # jobs
     "quotas", "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains",
     "outcomes", "recalls", "submissions", "schedules", "workers", "incarnations", "providers", "dead_workers",

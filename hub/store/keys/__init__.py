@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from functools import cache
 
+from hub.store.keys.bundles import OfBundles
 from hub.store.keys.capacity import OfLeases, OfNodes, OfTheQueue
 from hub.store.keys.files import folder
 from hub.store.keys.jobs import OfJobs, OfProviders, OfSockets
@@ -20,8 +21,8 @@ from hub.store.keys.public import Public
 from hub.store.keys.store import OfHooks, OfRecovery, OfTheStore, OfTokens
 
 SECTIONS: tuple[type[Section], ...] = (
-    *(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfJobs, OfProviders, OfSockets, OfTokens),
-    *(OfHooks, OfRecovery),
+    *(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfBundles, OfJobs, OfProviders, OfSockets),
+    *(OfTokens, OfHooks, OfRecovery),
 )
 TABLE = {name: key for section in SECTIONS for name, key in vars(section).items() if isinstance(key, Key)}
 _LONGEST_FIRST = sorted(TABLE.items(), key=lambda each: -len(each[1].head))
@@ -29,8 +30,8 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class Keys(
-    Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfJobs, OfProviders, OfSockets, OfTokens, OfHooks,
-    OfRecovery,
+    Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfBundles, OfJobs, OfProviders, OfSockets, OfTokens,
+    OfHooks, OfRecovery,
 ):  # fmt: skip
     """The key names under one prefix: `keys.nodes` is a name, `keys.session("s1")` returns the name for an id."""
 

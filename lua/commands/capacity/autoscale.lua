@@ -32,12 +32,6 @@ command.read('capacity/autoscale', {
     for _, label in ipairs(from) do add(label, turns.plain(label)) end
   end
 
-  local function serves(label)
-    if turns.is_wild(label) then return pools.wild_serves(label, a.pool) end
-    return label == a.pool or (store.trailing == '1' and string.sub(label, 1, #a.pool + 1) == a.pool .. ':')
-      or (store.prefix == '1' and string.sub(a.pool, 1, #label + 1) == label .. ':')
-  end
-
   -- Whether a slot that suits the want of the call may suit another want as well.
   local function meets(want)
     if a.want == '' or want == a.want then return true end
@@ -50,7 +44,13 @@ command.read('capacity/autoscale', {
     add_plain()
     for _, line in ipairs(store.matching and redis.call('SMEMBERS', keys.all_lines) or {}) do
       local label, want = string.match(line, '^(.*)\t(.*)$')
-      if serves(label) and meets(want) then add(label, lines.key_of(label, want)) end
+      if pools.serves(label, a.pool) and meets(want) then add(label, lines.key_of(label, want)) end
+    end
+  end
+  for _, ticket in ipairs(store.bundles and redis.call('ZRANGE', keys.bundles, 0, a.limit - 1) or {}) do
+    local wish = tickets.read(ticket).wish
+    for _, part in ipairs(wish and wish.parts or {}) do
+      if pools.serves(part[1], a.pool) and meets(part[2]) then amounts[part[1]] = (amounts[part[1]] or 0) + part[5] end
     end
   end
   for label, live in pairs(amounts) do

@@ -33,7 +33,7 @@ command.finish('capacity/readopt', {
     local known = redis.call('HGET', keys.session(a.slot), 'leaseToken') or a.token
     if known == a.token and record.label == record.pool and record.run == '' then name(a, record) end
     if not numbers.above(a.token, known) then return {'kept'} end
-    endings.end_lease(record)  -- the lease that the store knows had ended in what was lost
+    endings.end_lease(record, true)  -- the lease that the store knows had ended in what was lost
   end
   holders.forget(a.slot)
   if record.item then

@@ -25,5 +25,6 @@ command.finish('queue/cancel', {
   redis.call('DEL', keys.ticket(a.ticket))
   redis.call('SET', keys.request(t.attempt), 'undone', 'EX', 60)
   notifications.publish(keys.granted(t.hub), a.ticket)
+  serving.opened()
   return {'cancelled'}
 end)

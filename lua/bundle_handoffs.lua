@@ -1,0 +1,53 @@
+-- Hand-offs of bundles: all leases of a bundle are made in one step.
+local bundle_handoffs = {}
+
+-- Make the leases of a bundle, of which the first is the answer of its request. `what`: the event. found: a slot per unit, in no list.
+function bundle_handoffs.grant(t, wish, found, what)
+  local id = 'b' .. lease_texts.next_token()
+  for n, each in ipairs(found) do
+    local label, holder = wish.units[n].label, bundles.holder_of(t.holder, id, n, wish.together)
+    leases.grant_to(each, n == 1 and t.id, label, t.run, holder, t.ttl_ms, t.idle_ms, t.fingerprint, t.attempt, t.keep_s)
+    history.granted(what, each, t.id, {label = label, run = t.run, holder = holder})
+  end
+  return id
+end
+
+-- Make the leases of a bundle that waited, and tell its hub.
+function bundle_handoffs.hand_on(t, found)
+  tickets.step_out(t)
+  bundle_handoffs.grant(t, t.wish, found, 'grant.handed')
+  handoffs.leave_place(t)
+  redis.call('SADD', keys.handed(t.hub), t.id)
+  for n, each in ipairs(found) do
+    redis.call('HSET', keys.slot(each.slot), 'began', usage.began(tonumber(t.since_ms or '')))
+    if n == 1 then redis.call('HSET', keys.slot(each.slot), 'unseen', t.hub) end
+    local before = call_state.released[each.slot]
+    if before then redis.call('HSET', keys.slot(each.slot), 'before', before) end
+  end
+  notifications.publish(keys.granted(t.hub), t.id)
+  call_state.served = call_state.served + 1
+end
+
+-- Return a bundle that waits and that a hub attends; nil else: then it leaves the line.
+function bundle_handoffs.waiting(ticket)
+  local t = tickets.read(ticket)
+  if not t.wish then bundle_line.step_out(ticket) return nil end
+  if hubs.is_heard(t.hub) then return t end
+  tickets.set_aside(t, 'hub')
+end
+
+-- Serve some of the bundles that wait, from free slots. With a pool only those that a slot of it suits, of this class, and on this node.
+function bundle_handoffs.serve(waiting, pool, class, part)
+  for _, ticket in ipairs(waiting) do
+    local t = bundle_handoffs.waiting(ticket)
+    local found = t and (not pool or bundle_wishes.suits(t.wish, pool, class)) and bundle_supply.find(t.wish, part)
+    if found then bundle_handoffs.hand_on(t, found) end
+  end
+end
+
+-- Serve the oldest bundles that a slot may complete, which has become free.
+function bundle_handoffs.freed(pool, class, part)
+  bundle_handoffs.serve(redis.call('ZRANGE', keys.bundles, 0, 7), pool, class, part)
+end
+
+return bundle_handoffs

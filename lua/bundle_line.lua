@@ -1,0 +1,28 @@
+-- The line of bundles: tickets that want several slots at once. There is one for all labels.
+local bundle_line = {}
+
+-- Put a ticket into the line. Returns whether it was not there before.
+function bundle_line.join(t)
+  if not store.bundles then redis.call('HSET', keys.store, 'bundles', '1') end
+  store.bundles = true
+  return redis.call('ZADD', keys.bundles, t.score, t.id) == 1
+end
+
+-- Set no slots aside any more: `serving.opened` offers those that were, at the end of the call.
+function bundle_line.end_reserve()
+  for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do call_state.unreserved[#call_state.unreserved + 1] = slot end
+  redis.call('DEL', keys.reserved, keys.reserver)
+end
+
+-- Take a ticket out of the line. Returns whether it was there.
+function bundle_line.step_out(ticket)
+  if redis.call('ZREM', keys.bundles, ticket) == 0 then return false end
+  if redis.call('HGET', keys.reserver, 'ticket') == ticket then bundle_line.end_reserve() end
+  if redis.call('EXISTS', keys.bundles) == 0 then
+    redis.call('HDEL', keys.store, 'bundles')
+    store.bundles = false
+  end
+  return true
+end
+
+return bundle_line

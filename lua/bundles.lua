@@ -1,0 +1,53 @@
+-- Bundles: leases that were made together. The holder of each says so: `bundle` (an id), `unit` (its number in the bundle), and `together`
+-- where the end of one ends the others; so nodes and hubs bring bundles back with their leases after a loss.
+local bundles = {}
+
+-- Return the holder, a JSON text, of a lease of a bundle.
+function bundles.holder_of(holder, id, unit, together)
+  local head = holder == '' and '{' or string.sub(holder, 1, -2) .. ','
+  return head .. '"bundle":"' .. id .. '","unit":' .. unit .. (together and ',"together":true}' or '}')
+end
+
+-- Return the id of a bundle, the number of the lease in it, and whether the end of one ends the others; nil for a lease alone.
+local function of(holder)
+  if not holder or not string.find(holder, '"bundle":', 1, true) then return nil end
+  local good, said = pcall(cjson.decode, holder)
+  if not good or type(said) ~= 'table' or type(said.bundle) ~= 'string' then return nil end
+  return said.bundle, tonumber(said.unit) or 0, said.together == true
+end
+
+-- Note a lease that is made now in the record of its bundle.
+function bundles.note(slot, token, holder)
+  local id, unit = of(holder)
+  if id then redis.call('HSET', keys.bundle(id), slot, numbers.whole(unit) .. '|' .. token) end
+end
+
+-- Note that a lease has ended, by its holder or not. record: as of slots.read. `serving.opened` ends those that are to end with it.
+function bundles.leave(record, by_holder)
+  local id, _, together = of(record.holder)
+  if not id then return end
+  redis.call('HDEL', keys.bundle(id), record.slot)
+  if by_holder or not together or call_state.torn[id] then return end
+  call_state.torn[id], call_state.torn[#call_state.torn + 1] = true, id
+end
+
+-- Return the live leases of a bundle in their order: {{slot, token}, ...}.
+function bundles.live(id)
+  local found, said = {}, redis.call('HGETALL', keys.bundle(id))
+  for i = 1, #said, 2 do
+    local unit, token = string.match(said[i + 1], '^(%d+)|(.*)$')
+    if token and redis.call('HGET', keys.session(said[i]), 'leaseToken') == token then
+      found[#found + 1] = {said[i], token, tonumber(unit)}
+    end
+  end
+  table.sort(found, function(a, b) return a[3] < b[3] or (a[3] == b[3] and numbers.below(a[1], b[1])) end)
+  return found
+end
+
+-- Return the bundle of the lease of a slot; nil for a lease alone.
+function bundles.of_slot(slot)
+  local id = of(redis.call('HGET', keys.session(slot), 'holder'))
+  return id
+end
+
+return bundles

@@ -1,0 +1,75 @@
+-- The reserver: a bundle that has waited for too long. Slots that it needs are set aside for it until it has all. There is one at most, so
+-- that no two bundles wait for each other.
+local reserver = {}
+
+-- Return the reserver as tickets.read does, with `node`, the node on which its slots are to be, or '', and `reserves_since_ms`, on the hub
+-- clock; nil while there is none.
+function reserver.now()
+  local ticket, node, since_ms = unpack(redis.call('HMGET', keys.reserver, 'ticket', 'node', 'since_ms'))
+  if not ticket then return nil end
+  local t = tickets.read(ticket)
+  if not (t.wish and redis.call('ZSCORE', keys.bundles, ticket)) then bundle_line.end_reserve() return nil end
+  t.node, t.reserves_since_ms = node or '', tonumber(since_ms)
+  return t
+end
+
+-- Return the slot of a record that is in no list; nil unless it may be lent now. A slot of a suspect node is held back as such.
+local function good(slot)
+  local item, pool, node, part, own_idle_ms, reported, place, class = unpack(redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'node',
+    'part', 'idle_ms', 'reported', 'place', 'class'))
+  if place ~= 'held' or held_slots.has_reason(slot, part) then return nil end
+  if suspects.is_suspect(node, part, reported) then suspects.hold_aside(slot, part, node) return nil end
+  return {slot = slot, item = item, pool = pool, node = node, part = part, own_idle_ms = own_idle_ms, reported = reported, class = class,
+    token = false, label = false, run = false, holder = false, ttl_ms = false, idle_ms = false, listed = false}
+end
+
+-- Return the cells of the slots that are set aside. One that may not be lent any more is set aside no longer.
+local function kept(wish)
+  local cells = {}
+  for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do
+    local found = good(slot)
+    if found then
+      local suits = bundle_wishes.suits(wish, found.pool, found.class) or {}
+      cells[#cells + 1] = {pool = found.pool, class = found.class, slot = slot, suits = suits, room = 1, found = found}
+    else
+      redis.call('SREM', keys.reserved, slot)
+    end
+  end
+  return cells
+end
+
+-- Lend the reserver what is set aside, if that is all of it and no cap stands in the way. Returns whether it was.
+local function complete(t, cells)
+  local of = store.settle_left_ms <= 0 and not bundle_plans.over_cap(t.wish) and bundle_plans.assign(t.wish, cells)
+  if not of then return false end
+  local found, spent = {}, {}
+  for u, cell in ipairs(of) do
+    if pools.under_maintenance(cell.pool) or bundle_cells.room_of(cell.pool, 1, spent) < 1 then return false end
+    found[u] = cell.found
+  end
+  bundle_handoffs.hand_on(t, found)
+  return true
+end
+
+-- Set a slot aside that is in no list, if the reserver can use it. Returns 'lent' where that completes the bundle, 'held', or nil where the
+-- reserver cannot use it.
+function reserver.take(slot, pool, class, part)
+  local t = reserver.now()
+  if not t or (t.node ~= '' and t.node ~= part) then return nil end
+  local suits = bundle_wishes.suits(t.wish, pool, class)
+  if not suits then return nil end
+  local cells = kept(t.wish)
+  local _, before = bundle_plans.assign(t.wish, cells, true)
+  redis.call('HSET', keys.slot(slot), 'place', 'held')
+  local found = good(slot)
+  if not found then return 'held' end
+  cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1, found = found}
+  local _, after = bundle_plans.assign(t.wish, cells, true)
+  if after == before then return nil end
+  redis.call('SADD', keys.reserved, slot)
+  complete(t, cells)
+  return redis.call('HGET', keys.slot(slot), 'place')
+end
+
+reserver.kept, reserver.complete = kept, complete
+return reserver
