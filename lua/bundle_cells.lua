@@ -17,12 +17,10 @@ local function gather(wish, walk, counts, room)
   local cells, known = {}, {}
   local function add(pool, class, count, part)
     local name = pool .. ' ' .. (class or '')
-    if not known[name] then
-      known[name] = {pool = pool, class = class, suits = {}, room = room(pool, math.min(count, #wish.units))}
-      cells[#cells + 1] = known[name]
-    end
-    known[name].suits[part] = true
-    return known[name].room
+    local cell = known[name] or {pool = pool, class = class, suits = {}, room = room(pool, math.min(count, #wish.units))}
+    if not known[name] then known[name], cells[#cells + 1] = cell, cell end
+    cell.suits[part] = true
+    return cell.room
   end
   for n, part in ipairs(wish.parts) do
     local want, found = part[2], 0
@@ -64,7 +62,9 @@ end
 -- many are looked at. Those in wish.missing are left out.
 function bundle_cells.of_node(wish, part, all)
   local cells, spent, shut = {}, {}, {}
-  for _, slot in ipairs(redis.call('SRANDMEMBER', keys.node_slots(part), 256)) do
+  local some = redis.call('SRANDMEMBER', keys.node_slots(part), 256)
+  call_state.left_to_look = call_state.left_to_look - #some
+  for _, slot in ipairs(some) do
     local place, pool, class, node, reported = unpack(redis.call('HMGET', keys.slot(slot), 'place', 'pool', 'class', 'node', 'reported'))
     local suits = pool and (all or place == 'free') and bundle_wishes.suits(wish, pool, class)
     if suits and not all then

@@ -37,12 +37,15 @@ function bundle_handoffs.waiting(ticket)
 end
 
 -- Serve some of the bundles that wait, from free slots. With a pool only those that a slot of it suits, of this class, and on this node.
+-- Returns how many were looked at: a call looks at a bounded number of slots.
 function bundle_handoffs.serve(waiting, pool, class, part)
-  for _, ticket in ipairs(waiting) do
+  for n, ticket in ipairs(waiting) do
+    if call_state.left_to_look <= 0 then return n - 1 end
     local t = bundle_handoffs.waiting(ticket)
     local found = t and (not pool or bundle_wishes.suits(t.wish, pool, class)) and bundle_supply.find(t.wish, part)
     if found then bundle_handoffs.hand_on(t, found) end
   end
+  return #waiting
 end
 
 -- Serve the oldest bundles that a slot may complete, which has become free.

@@ -6,6 +6,7 @@ local MOST = 256  -- slots that are looked at in one call; the next call begins 
 -- Count the nodes of slots: {part of a node, ...}, most slots first, at most 64; and how many slots each has.
 local function count(slots_seen)
   local counts, order = {}, {}
+  call_state.left_to_look = call_state.left_to_look - #slots_seen
   for _, slot in ipairs(slots_seen) do
     local part = redis.call('HGET', keys.slot(slot), 'part')
     if part and not counts[part] then counts[part], order[#order + 1] = 0, part end
@@ -53,6 +54,7 @@ function bundle_nodes.published(wish)
   end)
   local order = count(seen)
   for _, part in ipairs(order) do
+    if call_state.left_to_look <= 0 then whole = false break end
     local enough = not drains.holds_back(part) and bundle_plans.assign(wish, bundle_cells.of_node(wish, part, true))
     if enough then fit[#fit + 1] = part end
   end

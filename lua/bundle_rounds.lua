@@ -72,8 +72,8 @@ function bundle_rounds.go(patience_ms, reserve_ms)
   if t then gather(t) end
   local at = tonumber(redis.call('HGET', keys.store, 'bundles_at') or '0')
   local page = redis.call('ZRANGE', keys.bundles, at, at + 15)
-  redis.call('HSET', keys.store, 'bundles_at', page[16] and at + 16 or 0)
-  bundle_handoffs.serve(page)
+  local served = bundle_handoffs.serve(page)
+  redis.call('HSET', keys.store, 'bundles_at', served < #page and at + math.max(1, served) or page[16] and at + 16 or 0)
 end
 
 return bundle_rounds

@@ -42,7 +42,7 @@ function bundle_supply.find(wish, part)
     if wish.same_node then
       for _, node in ipairs(part and {part} or bundle_nodes.free(wish)) do
         of = bundle_plans.assign(wish, bundle_cells.of_node(wish, node))
-        if of then break end
+        if of or call_state.left_to_look <= 0 then break end
       end
     else
       of = bundle_plans.assign(wish, bundle_cells.free(wish))

@@ -1,21 +1,22 @@
--- End all live leases of a bundle because its holder gives it back. Safe to repeat: then nothing is left to end.
+-- End all live leases of a bundle that the caller holds, because it gives them back. Safe to repeat: then nothing is left to end.
 -- Returns {'returned', {slot, token, ...}} (those that have ended by this call) | {'settling'} (the store was lost, and hubs or nodes may
 --   yet report them) | {'not-holder', holder, since when, ''} (another caller's: nothing was done)
 command.finish('capacity/return_bundle', {
   'bundle',
   'by',  -- who calls, as `holders.is_foreign` says
 }, function(a)
-  local ended, live = {}, bundles.live(a.bundle)
-  for _, each in ipairs(live) do
-    if holders.is_foreign(a.by, redis.call('HGET', keys.session(each[1]), 'holder'), true) then return holders.refusal(each[1]) end
+  local ended, refusal = {}, nil
+  for _, each in ipairs(bundles.live(a.bundle)) do
+    if holders.is_foreign(a.by, redis.call('HGET', keys.session(each[1]), 'holder'), true) then
+      refusal = holders.refusal(each[1])
+    else
+      local record = slots.read(each[1])
+      record.token = each[2]
+      releases.release(each[1], record, '120', 'grant.returned', '')
+      ended[#ended + 1], ended[#ended + 2] = each[1], each[2]
+    end
   end
-  if not live[1] and store.settle_left_ms > 0 then return {'settling'} end
-  for _, each in ipairs(live) do
-    local record = slots.read(each[1])
-    record.token = each[2]
-    releases.release(each[1], record, '120', 'grant.returned', '')
-    ended[#ended + 1], ended[#ended + 2] = each[1], each[2]
-  end
+  if not ended[1] and (refusal or store.settle_left_ms > 0) then return refusal or {'settling'} end
   serving.opened()
   return {'returned', ended}
 end)

@@ -4,5 +4,7 @@ command.change('doctor/repair', {
   'kind',        -- kind of the subject: a name in doctor.repairs
   '...subject',  -- the arguments of that repair
 }, function(a, argv)
-  return {'ok', doctor.repairs[a.kind](unpack(argv, 2)) or 0}
+  local left = doctor.repairs[a.kind](unpack(argv, 2)) or 0
+  serving.opened()
+  return {'ok', left}
 end)

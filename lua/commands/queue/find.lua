@@ -1,8 +1,9 @@
 -- Read tickets; changes nothing. Returns per ticket:
 -- {'waiting' | 'away' (no caller attends it), label, run, position, estimated ms to wait or -1, priority, since (ms since 1970), ms
 -- until it is dropped or, if that is known and later, its caller gives up, ttl_ms, fingerprint, keep_s, holder, alternatives as JSON or
--- '', preferred keys} (position and estimate are those in its line)
---   | {'granted', slot, label, run, token, pool, item, ms until the lease lapses, ms it lasts, fingerprint, holder, class or ''}
+-- '', preferred keys, bundle as JSON or ''} (position and estimate are those in its line, or in the line of bundles)
+--   | {'granted', slot, label, run, token, pool, item, ms until the lease lapses, ms it lasts, fingerprint, holder, class or ''} (of a
+--   bundle the first lease; its holder names the bundle)
 --   | {'elsewhere', realm, request, slot, token, fingerprint} (served in another realm) | {'over', slot} (its lease has ended) |
 --   {'unknown'}
 command.read('queue/find', {
@@ -23,17 +24,17 @@ command.read('queue/find', {
         math.max(0, math.floor(left_ms)), math.floor(tonumber(held[5]) * 1000), asked, held[6] or '', class or ''}
     end
     local t = redis.call('HMGET', keys.ticket(ticket), 'label', 'run', 'score', 'priority', 'since_ms', 'ttl_ms',
-      'fingerprint', 'keep_s', 'holder', 'gives_up_ms', 'alternatives', 'prefer')
+      'fingerprint', 'keep_s', 'holder', 'gives_up_ms', 'alternatives', 'prefer', 'bundle')
     if not t[1] then return {'unknown'} end
     local want = (alternatives.read(t[11] or '') or {{t[1], ''}})[1][2]
-    local line = want == '' and turns.plain(t[1]) or lines.key_of(t[1], want)
+    local line = t[13] and keys.bundles or want == '' and turns.plain(t[1]) or lines.key_of(t[1], want)
     local rank = redis.call('ZRANK', line, ticket)
     local before = rank or redis.call('ZCOUNT', line, '-inf', '(' .. t[3])
     local left_ms = tonumber(redis.call('ZSCORE', keys.ticket_deadlines, ticket) or store.clock_ms) - store.clock_ms - (rank and 2000 or 0)
     if rank and t[10] then left_ms = math.max(left_ms, tonumber(t[10]) - store.clock_ms) end
-    return {rank and 'waiting' or 'away', t[1], t[2], before + 1, tickets.estimate(t[1], before, want), tonumber(t[4]),
+    return {rank and 'waiting' or 'away', t[1], t[2], before + 1, t[13] and -1 or tickets.estimate(t[1], before, want), tonumber(t[4]),
       tonumber(t[5]), math.max(0, math.floor(left_ms)), t[6], t[7], t[8], t[9] or '',
-      t[11] or '', t[12] or ''}
+      t[11] or '', t[12] or '', t[13] or ''}
   end
   for i = 1, #argv do answers[i] = lenient.look({'unknown'}, look, argv[i]) end
   return answers
