@@ -22,7 +22,7 @@ TWINS = (
 )
 MARK = "# Written from the class `{}` by `make twins`: change that class, not this one.\n"
 NAMES = {
-    r"\b(HubClient|JobsClient|Watch|Wire|Borrowing)\b": r"Sync\1",
+    r"\b(HubClient|JobsClient|Watch|Wire|Borrowing|Bundle)\b": r"Sync\1",
     r"\bAsyncTransport\b": "SyncTransport",
     r"\bAsyncBaseTransport\b": "BaseTransport",
     r"\bawait asyncio\.to_thread\((.+?), ": r"\1(",
@@ -41,6 +41,7 @@ TEXTS = {
         time or the hub has ended it, `slot.lost` is set before the hub can lend the slot again, and `on_lost(slot)` is
         called in that thread. Nothing stops the block by itself; it asks `slot.lost` or `slot.check()`. Leaving gives
         the slot back, or raises `LeaseLost`.""",
+    "the first that is lost ends the block. L": "`on_lost(slot)` is called for each that is lost. L",
     "None when it was given back. Cancel it to stop.": "None once `stop` is set or it was given back.",
     "Close the connections.\"": "Close the connections, unless they were given.\"",
 }  # fmt: skip

@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 from hub.errors import HubError, HubUnavailable, LeaseLost, LeaseOver, NoCapacity, Unauthorized, Unavailable
 
 if TYPE_CHECKING:
-    from hub.client.borrower import HubClient
+    from hub.client.borrower import Bundle, HubClient
     from hub.client.node import NodeAgent
     from hub.client.slot import Slot
     from hub.client.state import AgentOptions
-    from hub.client.sync_borrower import SyncHubClient
+    from hub.client.sync_borrower import SyncBundle, SyncHubClient
     from hub.client.sync_node import SyncNodeAgent
 
 __all__ = [
     "AgentOptions",
+    "Bundle",
     "HubClient",
     "HubError",
     "HubUnavailable",
@@ -37,6 +38,7 @@ __all__ = [
     "NoCapacity",
     "NodeAgent",
     "Slot",
+    "SyncBundle",
     "SyncHubClient",
     "SyncNodeAgent",
     "Unauthorized",
@@ -45,9 +47,11 @@ __all__ = [
 
 _HOMES = {
     "AgentOptions": "state",
+    "Bundle": "borrower",
     "HubClient": "borrower",
     "NodeAgent": "node",
     "Slot": "slot",
+    "SyncBundle": "sync_borrower",
     "SyncHubClient": "sync_borrower",
     "SyncNodeAgent": "sync_node",
 }

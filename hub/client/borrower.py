@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
 import httpx
 
 from hub.client import calls
 from hub.client.backlog import CLOSE_S, backlog_of
+from hub.client.bundle import H, HeldBundle, Part, read_parts, slots_of
 from hub.client.calls import LeaseFilters
 from hub.client.exchange import RetryPolicy
 from hub.client.guard import Guard
 from hub.client.options import spelt_out
-from hub.client.slot import Slot, keep, renew, tell_use
+from hub.client.slot import NOT_RENEWED, Slot, keep, renew, tell_use
 from hub.client.transport import AsyncTransport, Secret
 from hub.client.using import OnEnding
-from hub.client.waiting import BORROW_DEFAULTS, BorrowCall, BorrowOptions, borrow
+from hub.client.waiting import (
+    BORROW_DEFAULTS,
+    BUNDLE_DEFAULTS,
+    BorrowCall,
+    BorrowOptions,
+    BundleCall,
+    BundleOptions,
+    borrow,
+)
 from hub.client.watch import Watch
 from hub.errors import HubUnavailable, LeaseLost
 
 SECRET_NAMES = ("HUB_RUNNER_SECRET", "HUB_TOKEN")  # the first that is set is shown
+
+
+class Bundle(HeldBundle):
+    """The slots that `HubClient.borrow_all` has lent: `slots` in the order of the parts, `id`, `together` and `owed`.
+
+    Each of `slots` is a slot like that of `borrow`, and may be given back alone.
+    """
+
+    async def give_back(self) -> bool:
+        """Give all slots back before the end of the block; return False if all leases had ended before."""
+        returned: bool = await self._give_back(self)
+        return returned
 
 
 class HubClient:
@@ -75,7 +97,7 @@ class HubClient:
         on_ending: OnEnding | None = None,
         # threads: on_lost: OnLost | None = None,
         **options: Unpack[BorrowOptions],
-    ) -> Borrowing:
+    ) -> Borrowing[Slot]:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
         `client.borrow("gpu", where="vram >= 40", prefer=["repo-42"], any_of=["cpu:large"])` chooses by attributes.
@@ -93,6 +115,34 @@ class HubClient:
 
         # threads: return SyncBorrowing(self, acquire, on_ending, on_lost)
         return Borrowing(self, acquire, on_ending)  # asyncio
+
+    @spelt_out(BundleOptions, BUNDLE_DEFAULTS)
+    def borrow_all(
+        self,
+        parts: Sequence[Part],
+        *,
+        same_node: bool = False,
+        together: bool = False,
+        # threads: on_lost: OnLost | None = None,
+        **options: Unpack[BundleOptions],
+    ) -> Borrowing[Bundle]:
+        """`async with client.borrow_all([("gpu:a100", 4)]) as bundle:` - hold several slots, or none, in the block.
+
+        A part is a label, a pair `(label, count)`, or a dict with `label`, `where` and `count`: 16 slots at most in
+        all. `same_node` takes all from one node. Nothing is held while the call waits. With `together` the hub ends all
+        leases as soon as one is lost. Each slot is held as that of `borrow` is:
+        the first that is lost ends the block. Leaving gives all back by one call.
+        Where fewer slots are published than are wanted, the call raises `NoSuchPool` at once, unless `wait_for_pool`
+        is True.
+        """
+        made = partial(Bundle, self.give_back)
+        wanted = BundleCall(read_parts(parts), made, same_node, together, options)
+
+        def acquire() -> Awaitable[Bundle]:  # threads: def acquire() -> Bundle:
+            return self._http.run(borrow(wanted, self._policy, self._backlog))
+
+        # threads: return SyncBorrowing(self, acquire, None, on_lost)
+        return Borrowing(self, acquire)  # asyncio
 
     @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     async def acquire(self, label: str = "", **options: Unpack[BorrowOptions]) -> Slot:
@@ -129,7 +179,7 @@ class HubClient:
         """Let the slot count as used for `seconds`, at most up to the longest hold of its pool; 0 ends that."""
         await self._http.run(tell_use(slot, max(0.0, seconds), self._policy))
 
-    async def give_back(self, slot: Slot) -> bool:
+    async def give_back(self, slot: Slot | Bundle) -> bool:
         """Give the slot back; return False if its lease had ended before. Safe to repeat: no later lease is touched."""
         return await self._http.run(calls.hand_back(slot, self._policy, self._backlog))
 
@@ -182,40 +232,44 @@ class HubClient:
         """Renew `slot` until a final failure, and return its error; None when it was given back. Cancel it to stop."""
         return await self._http.run(keep(slot))  # threads: return kept(self._http, slot, stop)
 
-    async def leave(self, slot: Slot) -> None:
+    async def leave(self, slot: Slot | HeldBundle) -> None:
         """Give the slot back at the end of a block; after a few seconds without success, go on in the background."""
         await self._http.run(calls.leave(slot, self._backlog))
 
-    def leave_late(self, slot: Slot) -> None:
+    def leave_late(self, slot: Slot | HeldBundle) -> None:
         """Give back in the background a lost slot that may still be lent, because a renewal had no answer."""
         calls.owe(slot, self._backlog, HubUnavailable("a renewal had no answer"))
 
 
-class Borrowing:
-    """The `async with` block of one `HubClient.borrow`."""
+class Borrowing(Generic[H]):
+    """The `async with` block of one `HubClient.borrow` or `HubClient.borrow_all`."""
 
     def __init__(
-        self, client: HubClient, acquire: Callable[[], Awaitable[Slot]], on_ending: OnEnding | None = None
+        self, client: HubClient, acquire: Callable[[], Awaitable[H]], on_ending: OnEnding | None = None
     ) -> None:
         self._client = client
         self._acquire = acquire
         self._on_ending = on_ending
 
-    async def __aenter__(self) -> Slot:
-        self._slot = await self._acquire()
-        if self._on_ending is not None:
-            self._slot.on_ending(self._on_ending)
+    async def __aenter__(self) -> H:
+        self._held = await self._acquire()
         self._guard = Guard()
-        self._keeper = asyncio.create_task(self._client.keep(self._slot))
-        self._keeper.add_done_callback(self._keeper_ended)
-        self._client.watch.add(self._slot, self._guard.break_off)
-        return self._slot
+        self._keepers = [self._keeper_of(slot) for slot in slots_of(self._held)]
+        return self._held
 
-    def _keeper_ended(self, keeper: asyncio.Task[LeaseLost | None]) -> None:
+    def _keeper_of(self, slot: Slot) -> asyncio.Task[LeaseLost | None]:
+        if self._on_ending is not None:
+            slot.on_ending(self._on_ending)
+        keeper = asyncio.create_task(self._client.keep(slot))
+        keeper.add_done_callback(partial(self._keeper_ended, slot))
+        self._client.watch.add(slot, self._guard.break_off)
+        return keeper
+
+    def _keeper_ended(self, slot: Slot, keeper: asyncio.Task[LeaseLost | None]) -> None:
         if keeper.cancelled():
             return
         if (error := keeper.exception()) is not None:  # a bug, but a slot without renewals is lost all the same
-            self._slot.loss(f"renewing broke off with {error!r}")
+            slot.loss(f"renewing broke off with {error!r}")
         if error is not None or keeper.result() is not None:
             self._guard.break_off()
 
@@ -223,19 +277,21 @@ class Borrowing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ours = self._guard.close(error)
-        slot = self._slot
-        if not slot.is_ours:  # a forked child: the parent holds the slot, renews it and gives it back
+        if not self._held.is_ours:  # a forked child: the parent holds the slot, renews it and gives it back
             return
-        returned = slot.returned
-        lost = slot.seconds_left() <= 0  # decided before anything is awaited: the block ran until this moment
-        self._keeper.cancel()
-        self._client.watch.remove(slot)
+        kept = [slot for slot in slots_of(self._held) if not slot.returned]
+        # Decided before anything is awaited: the block ran until this moment.
+        losses = [slot.loss(NOT_RENEWED) for slot in kept if slot.seconds_left() <= 0]
+        for keeper in self._keepers:
+            keeper.cancel()
+        for slot in slots_of(self._held):
+            self._client.watch.remove(slot)
         try:
-            if (not lost or slot.revoked) and not returned:
-                await self._client.leave(slot)
-            elif slot.unsure and not returned:
-                self._client.leave_late(slot)
+            if any(slot.revoked or not slot.lost.is_set() for slot in kept):
+                await self._client.leave(self._held)
+            elif any(slot.unsure for slot in kept):
+                self._client.leave_late(self._held)
         finally:
-            await asyncio.wait([self._keeper])
-        if lost and ours and not returned:
-            raise slot.loss("not renewed in time") from error
+            await asyncio.wait(self._keepers)
+        if losses and ours:
+            raise losses[0] from error

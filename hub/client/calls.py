@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from urllib.parse import quote
 
 from hub.client.backlog import ONCE, Backlog, Message, clock
+from hub.client.bundle import Held, name_of
 from hub.client.exchange import RetryPolicy, Send, Steps, exchange, passing
 from hub.client.slot import Slot
 from hub.errors import HubError, LeaseLost
@@ -38,60 +39,69 @@ def path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='') if part.strip('.') else '%2E' * len(part)}" for part in parts)
 
 
-def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
-    """Give the slot back; return whether its lease had not ended before. Safe to repeat.
+def give_back(held: Held, policy: RetryPolicy) -> Steps[bool]:
+    """Give the slot back, or all of a bundle; return whether a lease of it had not ended before. Safe to repeat.
 
-    Raises `LeaseLost` in a forked child of the process that borrowed the slot: the lease is the parent's.
+    Raises `LeaseLost` in a forked child of the process that borrowed it: the lease is the parent's.
     """
-    if not slot.is_ours:
-        raise LeaseLost(f"slot {slot.id} is held by the process that borrowed it, which this one is forked from")
-    slot.given_back()
-    body = {"labelKey": slot.matched_label, "browserId": slot.id, "leaseToken": slot.token}
-    answer = yield from exchange(Send("POST", "/session/return", body), policy)
+    if not held.is_ours:
+        raise LeaseLost(f"{name_of(held)} is held by the process that borrowed it, which this one is forked from")
+    held.given_back()
+    if isinstance(held, Slot):
+        body = {"labelKey": held.matched_label, "browserId": held.id, "leaseToken": held.token}
+        send = Send("POST", "/session/return", body)
+    else:
+        send = returning(held.id)
+    answer = yield from exchange(send, policy)
     return "note" not in answer.data
 
 
-def hand_back(slot: Slot, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
-    """Give the slot back as `give_back` does. Raises every failure; after a passing one, go on in the background."""
+def returning(bundle: str) -> Send:
+    """Return the request that gives all slots of a bundle back."""
+    return Send("POST", path("bundles", bundle, "return"))
+
+
+def hand_back(held: Held, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
+    """Give back as `give_back` does. Raises every failure; after a passing one, go on in the background."""
     try:
-        return (yield from give_back(slot, policy))
+        return (yield from give_back(held, policy))
     except GeneratorExit:  # no step can be played any more
         raise
     except BaseException as error:
         if not isinstance(error, HubError) or passing(error):
-            owe(slot, backlog, error)
+            owe(held, backlog, error)
         raise
 
 
-def leave(slot: Slot, backlog: Backlog) -> Steps[None]:
-    """Give the slot back at the end of a block. A forked child does nothing: the slot is its parent's.
+def leave(held: Held, backlog: Backlog) -> Steps[None]:
+    """Give back at the end of a block. A forked child does nothing: what it inherited is its parent's.
 
     When that takes more than a few seconds, or is interrupted, it goes on in the background. A refusal is logged, not
     raised.
     """
-    if not slot.is_ours:
+    if not held.is_ours:
         return
     try:
-        yield from hand_back(slot, RETURN_POLICY, backlog)
+        yield from hand_back(held, RETURN_POLICY, backlog)
     except HubError as error:
         if not passing(error):
-            slot.owed = True
-            log.warning("could not return slot %s (%s); %s", slot.id, error, _stays_lent(slot))
+            held.owed = True
+            log.warning("could not return %s (%s); %s", name_of(held), error, _stays_lent(held))
 
 
-def owe(slot: Slot, backlog: Backlog, error: BaseException) -> None:
-    """Give the slot back in the background, after an attempt that ended with `error`, until its lease has ended."""
+def owe(held: Held, backlog: Backlog, error: BaseException) -> None:
+    """Give back in the background, after an attempt that ended with `error`, until the lease has ended."""
 
     def on_end(delivered: bool) -> None:
-        slot.owed = not delivered
+        held.owed = not delivered
 
-    slot.owed = True
-    action, steps = f"return slot {slot.id}", partial(give_back, slot, ONCE)
-    backlog.add(Message(action, steps, slot.ends_by_s, _stays_lent(slot), on_end), error)
+    held.owed = True
+    action, steps = f"return {name_of(held)}", partial(give_back, held, ONCE)
+    backlog.add(Message(action, steps, held.ends_by_s, _stays_lent(held), on_end), error)
 
 
-def _stays_lent(slot: Slot) -> str:
-    return f"it stays lent until {clock(slot.ends_by_s)}"
+def _stays_lent(held: Held) -> str:
+    return f"it stays lent until {clock(held.ends_by_s)}"
 
 
 def read(

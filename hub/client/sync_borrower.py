@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
 import httpx
 
 from hub.client import calls
 from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.borrower import SECRET_NAMES
+from hub.client.bundle import H, HeldBundle, Part, read_parts, slots_of
 from hub.client.calls import LeaseFilters
 from hub.client.exchange import RetryPolicy
 from hub.client.options import spelt_out
-from hub.client.slot import Slot, keep, renew, tell_use
+from hub.client.slot import NOT_RENEWED, Slot, keep, renew, tell_use
 from hub.client.transport import Secret, Stopped, SyncTransport
 from hub.client.using import OnEnding
-from hub.client.waiting import BORROW_DEFAULTS, BorrowCall, BorrowOptions, borrow
+from hub.client.waiting import (
+    BORROW_DEFAULTS,
+    BUNDLE_DEFAULTS,
+    BorrowCall,
+    BorrowOptions,
+    BundleCall,
+    BundleOptions,
+    borrow,
+)
 from hub.client.watch import SyncWatch
 from hub.errors import HubUnavailable, LeaseLost
+from hub.retries import now_s
 
 OnLost = Callable[[Slot], object]
 
@@ -33,11 +44,23 @@ def kept(http: SyncTransport, slot: Slot, stop: threading.Event) -> LeaseLost | 
         return None
 
 
-class SyncBorrowing:
-    """The `with` block of one `SyncHubClient.borrow`."""
+class SyncBundle(HeldBundle):
+    """The slots that `SyncHubClient.borrow_all` has lent: `slots` in the order of the parts, `id`, `together`, `owed`.
+
+    Each of `slots` is a slot like that of `borrow`, and may be given back alone.
+    """
+
+    def give_back(self) -> bool:
+        """Give all slots back before the end of the block; return False if all leases had ended before."""
+        returned: bool = self._give_back(self)
+        return returned
+
+
+class SyncBorrowing(Generic[H]):
+    """The `with` block of one `SyncHubClient.borrow` or `SyncHubClient.borrow_all`."""
 
     def __init__(
-        self, client: SyncHubClient, acquire: Callable[[], Slot], on_ending: OnEnding | None, on_lost: OnLost | None
+        self, client: SyncHubClient, acquire: Callable[[], H], on_ending: OnEnding | None, on_lost: OnLost | None
     ) -> None:
         self._client = client
         self._acquire = acquire
@@ -45,42 +68,48 @@ class SyncBorrowing:
         self._on_lost = on_lost
         self._stop = threading.Event()
 
-    def __enter__(self) -> Slot:
-        self._slot = self._acquire()
-        if self._on_ending is not None:
-            self._slot.on_ending(self._on_ending)
-        self._keeper = threading.Thread(target=self._keep, name=f"renew-{self._slot.id}", daemon=True)
-        self._keeper.start()
-        self._client.watch.add(self._slot)
-        return self._slot
+    def __enter__(self) -> H:
+        self._held = self._acquire()
+        self._keepers = [self._keeper_of(slot) for slot in slots_of(self._held)]
+        return self._held
 
-    def _keep(self) -> None:
+    def _keeper_of(self, slot: Slot) -> threading.Thread:
+        if self._on_ending is not None:
+            slot.on_ending(self._on_ending)
+        keeper = threading.Thread(target=self._keep, args=(slot,), name=f"renew-{slot.id}", daemon=True)
+        keeper.start()
+        self._client.watch.add(slot)
+        return keeper
+
+    def _keep(self, slot: Slot) -> None:
         try:
-            lost = self._client.keep(self._slot, self._stop)
+            lost = self._client.keep(slot, self._stop)
         except Exception as error:  # noqa: BLE001 - a bug, but a slot without renewals is lost all the same
-            lost = self._slot.loss(f"renewing broke off with {error!r}")
+            lost = slot.loss(f"renewing broke off with {error!r}")
         if lost is not None and self._on_lost is not None and not self._stop.is_set():
-            self._on_lost(self._slot)
+            self._on_lost(slot)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        slot = self._slot
-        if not slot.is_ours:  # a forked child: the parent holds the slot, renews it and gives it back
+        if not self._held.is_ours:  # a forked child: the parent holds the slot, renews it and gives it back
             return
-        returned = slot.returned
-        lost = slot.seconds_left() <= 0
+        kept = [slot for slot in slots_of(self._held) if not slot.returned]
+        losses = [slot.loss(NOT_RENEWED) for slot in kept if slot.seconds_left() <= 0]
         self._stop.set()
-        self._client.watch.remove(slot)
+        for slot in slots_of(self._held):
+            self._client.watch.remove(slot)
         try:
-            if (not lost or slot.revoked) and not returned:
-                self._client.leave(slot)
-            elif slot.unsure and not returned:
-                self._client.leave_late(slot)
+            if any(slot.revoked or not slot.lost.is_set() for slot in kept):
+                self._client.leave(self._held)
+            elif any(slot.unsure for slot in kept):
+                self._client.leave_late(self._held)
         finally:
-            self._keeper.join(timeout=1.0)  # the thread may be inside a request, whose answer no longer matters
-        if lost and not returned and (error is None or isinstance(error, Exception)):
-            raise slot.loss("not renewed in time") from error
+            until_s = now_s() + 1.0  # a thread may be inside a request, whose answer no longer matters
+            for keeper in self._keepers:
+                keeper.join(timeout=max(0.0, until_s - now_s()))
+        if losses and (error is None or isinstance(error, Exception)):
+            raise losses[0] from error
 
 
 # Written from the class `HubClient` by `make twins`: change that class, not this one.
@@ -134,7 +163,7 @@ class SyncHubClient:
         on_ending: OnEnding | None = None,
         on_lost: OnLost | None = None,
         **options: Unpack[BorrowOptions],
-    ) -> SyncBorrowing:
+    ) -> SyncBorrowing[Slot]:
         """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
         `client.borrow("gpu", where="vram >= 40", prefer=["repo-42"], any_of=["cpu:large"])` chooses by attributes.
@@ -151,6 +180,33 @@ class SyncHubClient:
             return self._http.run(borrow(wanted, self._policy, self._backlog))
 
         return SyncBorrowing(self, acquire, on_ending, on_lost)
+
+    @spelt_out(BundleOptions, BUNDLE_DEFAULTS)
+    def borrow_all(
+        self,
+        parts: Sequence[Part],
+        *,
+        same_node: bool = False,
+        together: bool = False,
+        on_lost: OnLost | None = None,
+        **options: Unpack[BundleOptions],
+    ) -> SyncBorrowing[SyncBundle]:
+        """`with client.borrow_all([("gpu:a100", 4)]) as bundle:` - hold several slots, or none, in the block.
+
+        A part is a label, a pair `(label, count)`, or a dict with `label`, `where` and `count`: 16 slots at most in
+        all. `same_node` takes all from one node. Nothing is held while the call waits. With `together` the hub ends all
+        leases as soon as one is lost. Each slot is held as that of `borrow` is:
+        `on_lost(slot)` is called for each that is lost. Leaving gives all back by one call.
+        Where fewer slots are published than are wanted, the call raises `NoSuchPool` at once, unless `wait_for_pool`
+        is True.
+        """
+        made = partial(SyncBundle, self.give_back)
+        wanted = BundleCall(read_parts(parts), made, same_node, together, options)
+
+        def acquire() -> SyncBundle:
+            return self._http.run(borrow(wanted, self._policy, self._backlog))
+
+        return SyncBorrowing(self, acquire, None, on_lost)
 
     @spelt_out(BorrowOptions, BORROW_DEFAULTS)
     def acquire(self, label: str = "", **options: Unpack[BorrowOptions]) -> Slot:
@@ -178,7 +234,7 @@ class SyncHubClient:
         """Let the slot count as used for `seconds`, at most up to the longest hold of its pool; 0 ends that."""
         self._http.run(tell_use(slot, max(0.0, seconds), self._policy))
 
-    def give_back(self, slot: Slot) -> bool:
+    def give_back(self, slot: Slot | SyncBundle) -> bool:
         """Give the slot back; return False if its lease had ended before. Safe to repeat: no later lease is touched."""
         return self._http.run(calls.hand_back(slot, self._policy, self._backlog))
 
@@ -230,10 +286,10 @@ class SyncHubClient:
         """Renew `slot` until a final failure, and return its error; None once `stop` is set or it was given back."""
         return kept(self._http, slot, stop)
 
-    def leave(self, slot: Slot) -> None:
+    def leave(self, slot: Slot | HeldBundle) -> None:
         """Give the slot back at the end of a block; after a few seconds without success, go on in the background."""
         self._http.run(calls.leave(slot, self._backlog))
 
-    def leave_late(self, slot: Slot) -> None:
+    def leave_late(self, slot: Slot | HeldBundle) -> None:
         """Give back in the background a lost slot that may still be lent, because a renewal had no answer."""
         calls.owe(slot, self._backlog, HubUnavailable("a renewal had no answer"))

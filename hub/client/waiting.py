@@ -9,16 +9,18 @@ from __future__ import annotations
 import logging
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any, ClassVar, Generic, TypedDict
 
 import httpx
 
 from hub.client.backlog import KEEP_S, ONCE, Backlog, Message, clock
-from hub.client.calls import give_back, path
+from hub.client.bundle import B, H, slots_of
+from hub.client.calls import give_back, path, returning
 from hub.client.exchange import (
+    HubAnswer,
     Outcome,
     Pause,
     RetryPolicy,
@@ -62,8 +64,8 @@ SLACK_S = 0.05
 GIVE_UP_POLICY = RetryPolicy(trouble_s=0.5, attempt_s=2.0)
 
 
-class BorrowOptions(TypedDict, total=False):
-    """The options of a borrow; each is a keyword of `HubClient.borrow` and `HubClient.acquire`."""
+class BundleOptions(TypedDict, total=False):
+    """The options of every borrow; each is a keyword of `HubClient.borrow_all`, `borrow` and `acquire`."""
 
     ttl: float | None
     """Seconds of the lease; None, the default: 60 in a block that renews it, else as many as the hub chooses, unless a
@@ -79,9 +81,14 @@ class BorrowOptions(TypedDict, total=False):
     priority: int
     """From -100 to 100; a point counts as a second in the queue."""
     wait_for_pool: bool
-    """False: refuse at once a label that no pool serves, instead of waiting for such a pool."""
+    """False: refuse at once a label that no pool serves, or more slots than are published, instead of waiting."""
     ticket: str | None
     """The id of the place in the queue, for `GET /queue/{ticket}`, new for each borrow; made here unless given."""
+
+
+class BorrowOptions(BundleOptions, total=False):
+    """The options of a borrow of one slot; each is a keyword of `HubClient.borrow` and `HubClient.acquire`."""
+
     realms: Sequence[str]
     """Up to 8 realms that may serve the borrow. It waits in the first, unless the URL of the client names another."""
     where: str
@@ -93,15 +100,74 @@ class BorrowOptions(TypedDict, total=False):
     """Up to 4 further labels, or pairs of label and `where`, that will do as well, the best one first."""
 
 
-BORROW_DEFAULTS: BorrowOptions = {  # of others: None
+BUNDLE_DEFAULTS: BundleOptions = {"wait": 0.0, "priority": 0, "wait_for_pool": False}  # of others: None
+BORROW_DEFAULTS: BorrowOptions = {
     "wait": 0.0, "priority": 0, "wait_for_pool": True, "realms": (), "where": "", "prefer": (), "any_of": (),
 }  # fmt: skip
 
 
+class Wanted(Generic[H]):
+    """What borrows of one slot and of a bundle have in common."""
+
+    path: ClassVar[str]
+    noun: ClassVar[str]
+    options: BundleOptions
+    renews: bool
+
+    @property
+    def count(self) -> int:
+        """Return how many slots are borrowed."""
+        return 1
+
+    @property
+    def named(self) -> str:
+        """Return what is borrowed, for sentences."""
+        raise NotImplementedError
+
+    def what(self) -> dict[str, Any]:
+        """Return the members of the request that say what is borrowed."""
+        raise NotImplementedError
+
+    def lent(self, answer: HubAnswer, asked_s: float | None) -> H:
+        """Return what an answer has lent."""
+        raise NotImplementedError
+
+    @property
+    def is_default(self) -> bool:
+        """Return whether the length of the lease is the default of a block that renews it."""
+        return self.renews and self.options.get("ttl") is None
+
+    @property
+    def wait_s(self) -> float:
+        """Return the seconds to wait in the queue; `inf` to wait for ever."""
+        wait_s = self.options["wait"]
+        return math.inf if wait_s is None else wait_s
+
+    @property
+    def ttl_s(self) -> float | None:
+        """Return the seconds that the lease is asked for; None: the hub chooses."""
+        return DEFAULT_TTL_S if self.is_default else self.options.get("ttl")
+
+    def body(self, left_s: float) -> dict[str, Any]:
+        """Return the body of the request, with `left_s` as the seconds that are left to wait."""
+        options, ttl_s = self.options, self.ttl_s
+        members = self.what() | {
+            "ttlSeconds": None if ttl_s is None else whole(ttl_s),
+            "ttlIsDefault": self.is_default or None,
+            "runId": options.get("run"),
+            "runName": options.get("run_name"),
+            "name": options.get("name"),
+            "priority": options["priority"] or None,
+            "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
+        }
+        return {name: value for name, value in members.items() if value not in (None, [])}
+
+
 @dataclass(frozen=True, slots=True)
-class BorrowCall:
+class BorrowCall(Wanted[Slot]):
     """A borrow of a slot of `label`."""
 
+    path, noun = "/session/borrow", "slot"
     label: str
     options: BorrowOptions = field(default_factory=BorrowOptions)
     renews: bool = False  # the lease is renewed in the background: a short one strands no slot when its holder dies
@@ -116,7 +182,7 @@ class BorrowCall:
 
     @property
     def named(self) -> str:
-        """Return what is borrowed, for sentences: the label, or those of `any_of` where it is empty."""
+        """Return the label, or those of `any_of` where it is empty."""
         return self.label or " or ".join(label for label, _ in self.others)
 
     @property
@@ -124,37 +190,58 @@ class BorrowCall:
         """Return the label and the `where`, '' for none, of each further choice."""
         return [(each, "") if isinstance(each, str) else each for each in self.options["any_of"]]
 
-    @property
-    def is_default(self) -> bool:
-        """Return whether the length of the lease is the default of a block that renews it."""
-        return self.renews and self.options.get("ttl") is None
-
-    @property
-    def wait_s(self) -> float:
-        """Return the seconds to wait in the queue; `inf` to wait for ever."""
-        wait_s = self.options["wait"]
-        return math.inf if wait_s is None else wait_s
-
-    def body(self, left_s: float) -> dict[str, Any]:
-        """Return the body of the request, with `left_s` as the seconds that are left to wait."""
+    def what(self) -> dict[str, Any]:
+        """Return the members of the request that say which slots will do, and where."""
         options = self.options
-        ttl_s = DEFAULT_TTL_S if self.is_default else options.get("ttl")
-        members = {
+        return {
             "labelKey": self.label or None,
             "where": options["where"] or None,
             "anyOf": [{"label": label} | ({"where": where} if where else {}) for label, where in self.others],
             "prefer": list(options["prefer"]),
-            "ttlSeconds": None if ttl_s is None else whole(ttl_s),
-            "ttlIsDefault": self.is_default or None,
-            "runId": options.get("run"),
-            "runName": options.get("run_name"),
-            "name": options.get("name"),
-            "priority": options["priority"] or None,
             "waitForPool": None if options["wait_for_pool"] else False,
             "realms": list(options["realms"]),
-            "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
         }
-        return {name: value for name, value in members.items() if value not in (None, [])}
+
+    def lent(self, answer: HubAnswer, asked_s: float | None) -> Slot:
+        """Return the slot."""
+        return Slot(answer, asked_s)
+
+
+@dataclass(frozen=True, slots=True)
+class BundleCall(Wanted[B]):
+    """A borrow of a bundle, which is renewed in the background; `made` makes it of the answer."""
+
+    path, noun, renews = "/bundles", "bundle", True
+    parts: Sequence[Mapping[str, Any]]  # as `read_parts` returns them
+    made: Callable[[HubAnswer, float | None], B]
+    same_node: bool = False
+    together: bool = False
+    options: BundleOptions = field(default_factory=BundleOptions)
+
+    def __post_init__(self) -> None:
+        """Add the defaults."""
+        options: BundleOptions = {**BUNDLE_DEFAULTS, **self.options}
+        options["name"] = options.get("name") or own_name()
+        object.__setattr__(self, "options", options)
+
+    @property
+    def count(self) -> int:
+        """Return how many slots the bundle has."""
+        return sum(part.get("count", 1) for part in self.parts)
+
+    @property
+    def named(self) -> str:
+        """Return how many of which label."""
+        return " and ".join(f"{part.get('count', 1)} {part.get('label')}" for part in self.parts)
+
+    def what(self) -> dict[str, Any]:
+        """Return the members of the request that say which slots the bundle has."""
+        said = {"sameNode": self.same_node, "together": self.together, "waitForPool": self.options["wait_for_pool"]}
+        return {"parts": list(self.parts), **{name: True for name, value in said.items() if value}}
+
+    def lent(self, answer: HubAnswer, asked_s: float | None) -> B:
+        """Return the bundle."""
+        return self.made(answer, asked_s)
 
 
 def _members(given: Sequence[Any]) -> tuple[Any, ...]:
@@ -170,8 +257,8 @@ class _Place:
     known: bool = False  # whether the hub may have a ticket or a lease for the key
 
 
-def borrow(wanted: BorrowCall, policy: RetryPolicy, backlog: Backlog) -> Steps[Slot]:
-    """Borrow a slot, waiting as long as `wanted` says; when interrupted or refused, give the place up."""
+def borrow(wanted: Wanted[H], policy: RetryPolicy, backlog: Backlog) -> Steps[H]:
+    """Borrow a slot or a bundle, waiting as long as `wanted` says; when interrupted or refused, give the place up."""
     started_s = now_s()
     ticket = wanted.options.get("ticket")
     place = _Place() if ticket is None else _Place(ticket)
@@ -191,7 +278,7 @@ def borrow(wanted: BorrowCall, policy: RetryPolicy, backlog: Backlog) -> Steps[S
             raise
 
 
-def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Place) -> Steps[Slot]:
+def _ask(wanted: Wanted[H], policy: RetryPolicy, started_s: float, place: _Place) -> Steps[H]:
     failures, again = 0, False
     while True:
         sent_s = now_s()
@@ -199,10 +286,15 @@ def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Plac
         known, place.known = place.known, True  # in case we are interrupted now
         outcome = yield _request(wanted, place, left_s, policy)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
-            slot = Slot(accepted(outcome, sent_s), DEFAULT_TTL_S if wanted.is_default else wanted.options.get("ttl"))
-            slot.asks_default = wanted.is_default
-            if again or slot.seconds_left() >= slot.ttl_s / 2:
-                return slot
+            held = wanted.lent(accepted(outcome, sent_s), wanted.ttl_s)
+            slots = slots_of(held)
+            if len(slots) < wanted.count:  # others have ended before a repeat got through
+                yield from give_back(held, policy)
+                raise LeaseOver(f"{wanted.count - len(slots)} of {wanted.named} have ended again")
+            for slot in slots:
+                slot.asks_default = wanted.is_default
+            if again or all(slot.seconds_left() >= slot.ttl_s / 2 for slot in slots):
+                return held
             again = True  # the lease may be old; asked again, the hub answers with the rest of it
             continue
         error, worth_it = refusal(outcome)
@@ -216,12 +308,12 @@ def _ask(wanted: BorrowCall, policy: RetryPolicy, started_s: float, place: _Plac
         reached = not isinstance(outcome, Unreachable) or outcome.sent
         failures = 0 if reached and took_s >= WELL_S else failures
         if failures == 2 and not isinstance(error, NoCapacity):
-            log.warning("a slot of %s is still being asked for: %s", wanted.named, error)
+            log.warning("a %s of %s is still being asked for: %s", wanted.noun, wanted.named, error)
         yield Pause(min(_pause_s(error, failures, took_s), left_s))
         failures += 1
 
 
-def _after_all(wanted: BorrowCall, error: WaitedInVain) -> WaitedInVain:
+def _after_all(wanted: Wanted[H], error: WaitedInVain) -> WaitedInVain:
     """Return the refusal of the last attempt with the whole wait of the borrow in place of that of the attempt."""
     error.detail = f"Borrow timed out after {wanted.wait_s:g}s for {wanted.named}"
     if isinstance(hint := error.facts.get("hint"), str):
@@ -230,10 +322,10 @@ def _after_all(wanted: BorrowCall, error: WaitedInVain) -> WaitedInVain:
     return error
 
 
-def _request(wanted: BorrowCall, place: _Place, left_s: float, policy: RetryPolicy) -> Send:
+def _request(wanted: Wanted[H], place: _Place, left_s: float, policy: RetryPolicy) -> Send:
     return Send(
         "POST",
-        "/session/borrow",
+        wanted.path,
         wanted.body(left_s),
         headers={"Idempotency-Key": place.key},
         timeout_s=policy.attempt_s,
@@ -259,7 +351,7 @@ def _pause_s(error: HubError, failures: int, took_s: float) -> float:
     return pause_s(failures, error.retry_after_s, LONGEST_PAUSE_S)
 
 
-def _give_up(wanted: BorrowCall, place: _Place, backlog: Backlog) -> Steps[None]:
+def _give_up(wanted: Wanted[H], place: _Place, backlog: Backlog) -> Steps[None]:
     """Give up the place in the queue and a slot lent to it; if that fails at first, go on in the background."""
     try:
         yield from _given_up(place, GIVE_UP_POLICY)
@@ -289,7 +381,8 @@ def _given_up(place: _Place, policy: RetryPolicy) -> Steps[None]:
             except TicketGranted:
                 answer = yield from exchange(Send("GET", ticket), policy)
             if "leaseToken" in answer.data:
-                yield from give_back(Slot(answer), policy)
+                bundle = answer.data.get("bundle")
+                yield from exchange(returning(bundle), policy) if bundle else give_back(Slot(answer), policy)
                 return
     except (NotFound, LeaseOver):
         pass  # there is neither a place nor a lease

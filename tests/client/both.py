@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest
 
-from hub.client import HubClient, Slot, SyncHubClient
+from hub.client import HubClient, Slot, SyncBundle, SyncHubClient
 from tests.world import PATIENCE_S
 
 Kind = Callable[..., Any]
@@ -37,14 +37,37 @@ class InThreads:
 
     @asynccontextmanager
     async def borrow(self, *arguments: Any, **options: Any) -> AsyncIterator[Slot]:
-        borrowing = self._client.borrow(*arguments, **options)
-        slot = await asyncio.to_thread(borrowing.__enter__)
-        try:
+        async with _entered(self._client.borrow(*arguments, **options)) as slot:
             yield slot
-        except BaseException as error:
-            await asyncio.to_thread(borrowing.__exit__, type(error), error, error.__traceback__)
-            raise
-        await asyncio.to_thread(borrowing.__exit__, None, None, None)
+
+    @asynccontextmanager
+    async def borrow_all(self, *arguments: Any, **options: Any) -> AsyncIterator[BundleInThreads]:
+        async with _entered(self._client.borrow_all(*arguments, **options)) as bundle:
+            yield BundleInThreads(bundle)
+
+
+class BundleInThreads:
+    """A `SyncBundle` that is given back in a thread."""
+
+    def __init__(self, bundle: SyncBundle) -> None:
+        self._bundle = bundle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bundle, name)
+
+    async def give_back(self) -> bool:
+        return await asyncio.to_thread(self._bundle.give_back)
+
+
+@asynccontextmanager
+async def _entered(borrowing: Any) -> AsyncIterator[Any]:
+    held = await asyncio.to_thread(borrowing.__enter__)
+    try:
+        yield held
+    except BaseException as error:
+        await asyncio.to_thread(borrowing.__exit__, type(error), error, error.__traceback__)
+        raise
+    await asyncio.to_thread(borrowing.__exit__, None, None, None)
 
 
 async def until_lost(slot: Slot) -> None:

@@ -55,6 +55,7 @@ class FakeHub:
         self.free = ["s1", "s2"]
         self.lent: dict[str, str] = {}
         self.leases: dict[str, dict[str, Any]] = {}
+        self.bundles: dict[str, list[dict[str, Any]]] = {}
         self.nodes: dict[str, dict[str, dict[str, Any]]] = {}
         self.version = 0
         self.recycle: list[str] = []
@@ -107,6 +108,12 @@ class FakeHub:
         match seen.method, seen.path.strip("/").split("/"):
             case "POST", ["session", "borrow"]:
                 return self._borrow(seen)
+            case "POST", ["bundles"]:
+                return self._borrow_all(seen)
+            case "POST", ["bundles", bundle, "return"]:
+                live = [each["browserId"] for each in self.bundles[bundle] if self._is_live(each)]
+                ended = [slot_id for slot_id in live if self.lent.pop(slot_id)]
+                return {"bundle": bundle, "returned": ended, **({} if ended else {"note": "already returned"})}
             case "POST", ["session", "renew"]:
                 if self.lent.get(seen.body["browserId"]) != seen.body["leaseToken"]:
                     return problem(409, "grant-over")
@@ -146,20 +153,45 @@ class FakeHub:
         if key not in self.leases:
             if not self.free:
                 return problem(503, "no-capacity", "0.01")
-            slot_id, token = self.free.pop(0), str(len(self.leases) + 1)
-            self.lent[slot_id] = token
-            self.leases[key] = {
-                "browserId": slot_id,
-                "webSocketEndpoint": "ws://there",
-                "labelKey": seen.body.get("labelKey") or seen.body["anyOf"][0]["label"],
-                "matchedLabel": "gpu:a100",
-                "nodeId": "n1",
-                "leaseToken": token,
-                "item": {"memoryGb": 80},
-                "since": seen.at,
-            }
-        left_s = round(self.leases[key]["since"] + self.ttl_s - seen.at, 3)
-        answer = {**self.leases[key], "ttlSeconds": left_s}
+            label = seen.body.get("labelKey") or seen.body["anyOf"][0]["label"]
+            self.leases[key] = self._lend(label, str(len(self.leases) + 1), seen.at)
+        return self._granted(self._with_rest(self.leases[key], seen), seen)
+
+    def _borrow_all(self, seen: Seen) -> Any:
+        key = seen.headers["idempotency-key"]
+        if key not in self.leases:
+            labels = [part["label"] for part in seen.body["parts"] for _ in range(part.get("count", 1))]
+            if len(labels) > len(self.free):
+                return problem(503, "no-capacity", "0.01")
+            bundle = f"b{len(self.bundles) + 1}"
+            made = [self._lend(label, f"{bundle}-{unit}", seen.at) for unit, label in enumerate(labels, 1)]
+            self.bundles[bundle], self.leases[key] = made, {**made[0], "bundle": bundle}
+        bundle = self.leases[key]["bundle"]
+        slots = [self._with_rest(each, seen) for each in self.bundles[bundle] if self._is_live(each)]
+        together = seen.body.get("together", False)
+        return self._granted({"bundle": bundle, "together": together, "slots": slots}, seen)
+
+    def _lend(self, label: str, token: str, at: float) -> dict[str, Any]:
+        slot_id = self.free.pop(0)
+        self.lent[slot_id] = token
+        return {
+            "browserId": slot_id,
+            "webSocketEndpoint": "ws://there",
+            "labelKey": label,
+            "matchedLabel": "gpu:a100",
+            "nodeId": "n1",
+            "leaseToken": token,
+            "item": {"memoryGb": 80},
+            "since": at,
+        }
+
+    def _is_live(self, lease: dict[str, Any]) -> bool:
+        return self.lent.get(lease["browserId"]) == lease["leaseToken"]
+
+    def _with_rest(self, lease: dict[str, Any], seen: Seen) -> dict[str, Any]:
+        return {**lease, "ttlSeconds": round(lease["since"] + self.ttl_s - seen.at, 3)}
+
+    def _granted(self, answer: dict[str, Any], seen: Seen) -> httpx.Response:
         return httpx.Response(200, json=answer, headers={"correlation-id": seen.body.get("runId", "made-up")})
 
     def _hold(self, node_id: str, slot_id: str, seen: Seen) -> Any:

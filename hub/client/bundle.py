@@ -1,0 +1,82 @@
+"""A bundle as its holder sees it: slots that are lent together, and given back by one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from hub.client.exchange import HubAnswer, readable
+from hub.client.slot import Slot
+
+Part = str | tuple[str, int] | Mapping[str, Any]
+
+
+def read_parts(parts: Sequence[Part] | str) -> tuple[Mapping[str, Any], ...]:
+    """Return parts in the form of the wire, as they are now; a text alone is one part."""
+    return tuple(map(_read, [parts] if isinstance(parts, str) else parts))
+
+
+def _read(part: Part) -> Mapping[str, Any]:
+    if isinstance(part, str):
+        return {"label": part}
+    if isinstance(part, Mapping):
+        return dict(part)
+    if not isinstance(part, tuple | list):
+        raise TypeError(f"a part is a label, (label, count) or a dict with label, where and count, not {part!r}")
+    label, count = part
+    return {"label": label, "count": count}
+
+
+class HeldBundle:
+    """The slots of a bundle, in the order of its parts.
+
+    `id` names the bundle. `together` is True where the hub ends all leases with the first that is lost. `owed` is True
+    while the hub could not be told that the slots are given back.
+    """
+
+    def __init__(self, give_back: Callable[[Any], Any], answer: HubAnswer, asked_s: float | None = None) -> None:
+        self._give_back = give_back
+        with readable():
+            self.id: str = answer.data["bundle"]
+            self.together = bool(answer.data.get("together"))
+            each = answer.data["slots"]
+            self.slots = [Slot(HubAnswer(data, answer.headers, answer.since_s), asked_s) for data in each]
+        self.owed = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}: {self.slots}>"
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether this process borrowed the slots and so may end their leases; a forked child may not."""
+        return all(slot.is_ours for slot in self.slots)
+
+    @property
+    def ends_by_s(self) -> float:
+        """Return the time by which the hub ends the last lease by itself."""
+        return max(slot.ends_by_s for slot in self.slots)
+
+    def check(self) -> None:
+        """Raise `LeaseLost` when one of the slots is no longer held here; else return. Sends no request."""
+        for slot in self.slots:
+            slot.check()
+
+    def given_back(self) -> None:
+        """Mark all slots as returned and lost, before the call that gives them back is sent."""
+        for slot in self.slots:
+            slot.given_back()
+
+
+Held = Slot | HeldBundle
+H = TypeVar("H", bound=Held)
+B = TypeVar("B", bound=HeldBundle)
+
+
+def slots_of(held: Held) -> Sequence[Slot]:
+    """Return the slots of a bundle, or the one slot that is held without one."""
+    return [held] if isinstance(held, Slot) else held.slots
+
+
+def name_of(held: Held) -> str:
+    """Return what is held in words, as `slot s1` or `bundle b7`."""
+    return f"{'slot' if isinstance(held, Slot) else 'bundle'} {held.id}"
