@@ -3,7 +3,8 @@ local bundle_handoffs = {}
 
 -- Make the leases of a bundle, of which the first is the answer of its request. `what`: the event. found: a slot per unit, in no list.
 function bundle_handoffs.grant(t, wish, found, what)
-  local id = 'b' .. lease_texts.next_token()
+  found[1].token = lease_texts.next_token()
+  local id = bundles.id_of(found[1].token)
   for n, each in ipairs(found) do
     local label, holder = wish.units[n].label, bundles.holder_of(t.holder, id, n, wish.together)
     leases.grant_to(each, n == 1 and t.id, label, t.run, holder, t.ttl_ms, t.idle_ms, t.fingerprint, t.attempt, t.keep_s)
@@ -18,9 +19,8 @@ function bundle_handoffs.hand_on(t, found)
   bundle_handoffs.grant(t, t.wish, found, 'grant.handed')
   handoffs.leave_place(t)
   redis.call('SADD', keys.handed(t.hub), t.id)
-  for n, each in ipairs(found) do
-    redis.call('HSET', keys.slot(each.slot), 'began', usage.began(tonumber(t.since_ms or '')))
-    if n == 1 then redis.call('HSET', keys.slot(each.slot), 'unseen', t.hub) end
+  for _, each in ipairs(found) do
+    redis.call('HSET', keys.slot(each.slot), 'unseen', t.hub, 'began', usage.began(tonumber(t.since_ms or '')))
     local before = call_state.released[each.slot]
     if before then redis.call('HSET', keys.slot(each.slot), 'before', before) end
   end

@@ -8,10 +8,14 @@ function bundle_line.join(t)
   return redis.call('ZADD', keys.bundles, t.score, t.id) == 1
 end
 
--- Set no slots aside any more: `serving.opened` offers those that were, at the end of the call.
+-- Set no more slots aside for the reserver. `serving.opened` offers those that were, at the end of the call; else a round does.
 function bundle_line.end_reserve()
-  for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do call_state.unreserved[#call_state.unreserved + 1] = slot end
-  redis.call('DEL', keys.reserved, keys.reserver)
+  for _, field in ipairs(redis.call('HKEYS', keys.reserver)) do
+    local label = string.match(field, '^units:(.*)$')
+    if label then call_state.headroom[#call_state.headroom + 1] = label end
+  end
+  redis.call('DEL', keys.reserver)
+  call_state.unreserved = true
 end
 
 -- Take a ticket out of the line. Returns whether it was there.

@@ -24,11 +24,14 @@ function bundle_queue.lent(id)
   return {'ok', id, rows, call_state.dropped}
 end
 
--- Return the answer to a repeat of a request that was granted, as queue.granted does. One whose first lease has ended is over.
+-- Return the answer to a repeat of a request that was granted, as queue.granted does: what is left of the bundle.
 function bundle_queue.granted(record, request, attempt, fingerprint, hub)
   local reply = queue.granted(record, request, attempt, fingerprint, hub)
-  local id = reply[1] == 'ok' and bundles.of_slot(reply[2])
-  return id and bundle_queue.lent(id) or reply
+  if reply[1] ~= 'ok' and reply[1] ~= 'over' then return reply end
+  local id = bundles.id_of(string.match(record, '^.-|.*|(%d+)|.*$'))
+  local live = bundles.live(id)
+  for _, each in ipairs(live) do tickets.settle_delivery(each[1], request) end
+  return live[1] and bundle_queue.lent(id) or reply
 end
 
 -- Return the answer to a ticket that stood in the line at the beginning of the call and may have been granted in it.

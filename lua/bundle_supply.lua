@@ -36,7 +36,7 @@ end
 -- Take free slots for all units of a bundle; nil where there are not enough, or a cap stands in the way. `part` is set where only the slots
 -- of this node can be new to a bundle that is to be on one node.
 function bundle_supply.find(wish, part)
-  if store.settle_left_ms > 0 or bundle_plans.over_cap(wish) then return nil end
+  if store.settle_left_ms > 0 or bundle_plans.over_cap(wish, caps.taken) then return nil end
   for _ = 1, 3 do
     local of
     if wish.same_node then

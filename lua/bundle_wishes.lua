@@ -16,6 +16,13 @@ function bundle_wishes.read(text)
   return wish
 end
 
+-- Return how many units are asked for under each label.
+function bundle_wishes.counts(wish)
+  local counts = {}
+  for _, part in ipairs(wish.parts) do counts[part[1]] = (counts[part[1]] or 0) + part[5] end
+  return counts
+end
+
 -- Return which parts a slot of a pool and a class may serve, {part: true}; nil for none.
 function bundle_wishes.suits(wish, pool, class)
   local found

@@ -2,6 +2,9 @@
 -- where the end of one ends the others; so nodes and hubs bring bundles back with their leases after a loss.
 local bundles = {}
 
+-- Return the id of the bundle whose first lease has this token.
+function bundles.id_of(token) return 'b' .. token end
+
 -- Return the holder, a JSON text, of a lease of a bundle.
 function bundles.holder_of(holder, id, unit, together)
   local head = holder == '' and '{' or string.sub(holder, 1, -2) .. ','
@@ -48,6 +51,13 @@ end
 function bundles.of_slot(slot)
   local id = of(redis.call('HGET', keys.session(slot), 'holder'))
   return id
+end
+
+-- Return whether a hub has yet to hear of a lease of a bundle.
+function bundles.is_unseen(id, hub)
+  for _, each in ipairs(bundles.live(id)) do
+    if redis.call('HGET', keys.slot(each[1]), 'unseen') == hub then return true end
+  end
 end
 
 return bundles

@@ -7,7 +7,8 @@ call_state.roomy = {}     -- labels whose caps on what is served have room again
 call_state.released = {}  -- slot that became free while such a cap has room -> run of its last lease
 call_state.reopened = {}  -- pools whose maintenance this call has ended: serving.opened serves their waiters
 call_state.torn = {}      -- bundles of which a lease has ended with which the others are to end: list and set
-call_state.unreserved = {} -- slots that were set aside for a bundle: serving.opened offers them
+call_state.unneeded = {} -- slots that are set aside and that their bundle cannot use: bundle_ends.end_reserve offers them
+call_state.unreserved = nil -- true when slots are set aside for no bundle any more: serving.opened offers them
 call_state.passed_over = {} -- labels in which waiters may have been passed over behind tickets of a hub that is gone: list and set
 
 -- Reset the state at the beginning of a call.
@@ -15,7 +16,8 @@ function call_state.begin()
   if call_state.dropped[1] then call_state.dropped = {} end
   if call_state.headroom[1] then call_state.headroom = {} end
   if call_state.torn[1] then call_state.torn = {} end
-  if call_state.unreserved[1] then call_state.unreserved = {} end
+  if call_state.unneeded[1] then call_state.unneeded = {} end
+  call_state.unreserved = nil
   if call_state.passed_over[1] then call_state.passed_over = {} end
   if call_state.reopened[1] then call_state.reopened = {} end
   if call_state.roomy[1] then call_state.roomy, call_state.released = {}, {} end

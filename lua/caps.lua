@@ -9,10 +9,18 @@ function caps.of(label)
   return tonumber(set[1] or set[2] or set[3] or set[4] or '0')
 end
 
+-- Return how many leases are in flight under a label.
+function caps.live(label) return redis.call('ZCARD', keys.in_flight(label)) end
+
+-- Return the same, with the leases for which the reserver waits: room under a cap is kept for them.
+function caps.taken(label)
+  return caps.live(label) + (store.bundles and tonumber(redis.call('HGET', keys.reserver, 'units:' .. label) or '0') or 0)
+end
+
 -- Return whether a label has a cap and as many leases in flight as the cap allows.
 function caps.reached(label)
   local cap = caps.of(label)
-  return cap > 0 and redis.call('ZCARD', keys.in_flight(label)) >= cap
+  return cap > 0 and caps.taken(label) >= cap
 end
 
 -- Note in hub:store, which every call reads, whether there is any cap, and any on what is served: calls look for caps only then.

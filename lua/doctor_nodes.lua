@@ -43,13 +43,14 @@ function doctor_nodes.repair_part(part, raw)
 end
 
 -- Check the record of the store: the token counter is above every token that was issued before the store was opened, and the
--- switches that every call reads, whether tickets wait and whether there are caps, rules, classes and lines, are right.
+-- switches that every call reads, whether tickets and bundles wait and whether there are caps, rules, classes and lines, are right.
 function doctor_nodes.check_store(say)
   local said = redis.call('HMGET', keys.store, 'token', 'lost_below')
   say('counter low', numbers.above(said[2] or '0', said[1] or '0'))
   say('queue forgotten', not store.anybody_waits and redis.call('EXISTS', keys.turns) == 1)
   say('caps forgotten', not store.has_caps and redis.call('EXISTS', keys.caps) == 1)
   say('matching forgotten', not store.matching and redis.call('EXISTS', keys.classes, keys.all_lines) > 0)
+  doctor_bundles.check_store(say)
   say('rules forgotten', store.rules == '' and redis.call('EXISTS', keys.rules) == 1)
 end
 
@@ -65,6 +66,7 @@ end
 function doctor_nodes.repair_store()
   doctor_nodes.repair_counter('0')
   caps.note()
+  doctor_bundles.repair_store()
   if not store.matching and redis.call('EXISTS', keys.classes, keys.all_lines) > 0 then classes.changed() end
   if redis.call('EXISTS', keys.rules) == 1 then pool_rules.note(lease_texts.next_token()) end
   if redis.call('EXISTS', keys.turns) == 1 then redis.call('HSET', keys.store, 'waiting', '1') end

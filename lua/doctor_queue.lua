@@ -31,8 +31,8 @@ function doctor_queue.repair(label)
   serving.label(label, true)
 end
 
--- Return whether a ticket waits, for any of its labels, and whether it misses one of its places, in the queues of its labels or among
--- the tickets that want the same.
+-- Return whether a ticket waits, for any of its labels or for several slots, and whether it misses one of its places, in the queues of
+-- its labels, among the tickets that want the same, or in the line of bundles.
 local function places_of(t)
   local waits, misses = false, false
   local function look(key)
@@ -40,7 +40,8 @@ local function places_of(t)
     misses = misses or tonumber(score or nil) ~= tonumber(t.score)
     return score
   end
-  for _, each in ipairs(t.label and alternatives.of(t) or {}) do
+  if t.wish then waits = look(keys.bundles) end
+  for _, each in ipairs(t.label and not t.wish and alternatives.of(t) or {}) do
     local label, want = each[1], each[2]
     waits = look(keys.queue(label)) and true or waits
     if want ~= '' or redis.call('EXISTS', keys.lines(label)) == 1 then look(lines.key_of(label, want)) end
@@ -67,7 +68,7 @@ end
 function doctor_queue.repair_ticket(ticket)
   local t = tickets.read(ticket)
   if places_of(t) then
-    if store.matching then lines.join(t) end
+    lines.join(t)
     local until_ms = tonumber(redis.call('HGET', keys.ticket(ticket), 'until_ms') or store.clock_ms)
     redis.call('SADD', keys.waiters(t.hub), ticket)
     redis.call('ZADD', keys.ticket_deadlines, 'NX', until_ms + 2000, ticket)

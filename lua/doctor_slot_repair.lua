@@ -16,6 +16,7 @@ local function complete_grant(record, session)  -- the indexes of a lease whose 
   local slot, label, run, token = record.slot, session[1], session[2] or '', session[3] or ''
   redis.call('HSET', keys.slot(slot), 'label', label, 'run', run, 'holder', session[4] or '')
   redis.call('HSET', keys.session(slot), 'poolLabel', record.pool)
+  bundles.note(slot, token, session[4])
   redis.call('ZADD', keys.in_flight(label), 'NX', store.now_ms, slot)
   served_caps.count(slot, record.pool)
   if run ~= '' then redis.call('ZADD', keys.run(run), 'NX', store.now_ms, slot) end
@@ -33,8 +34,7 @@ end
 -- Offer a held slot again that nothing holds back, and hold back a free slot that `held_slots.has_reason` names.
 local function place_again(record)
   local slot, back = record.slot, held_slots.has_reason(record.slot, record.part)
-  local aside = redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
-  if record.place == 'held' and not back and not aside then
+  if record.place == 'held' and not back and not doctor_slots.is_set_aside(record.part, slot) then
     placing.place(slot, record.part, record.pool, record.item)
   elseif record.place == 'free' and back and slots.unlist(record.pool, record.item, 'free') then
     redis.call('HSET', keys.slot(slot), 'place', 'held')

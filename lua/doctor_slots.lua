@@ -10,6 +10,7 @@ local function check_grant(say, slot, record, session)
   say('pool differs', session.pool and session.pool ~= record.pool)
   say('token differs', session.label and redis.call('HGET', keys.lent(record.part), slot) ~= session.token)
   say('not counted', not redis.call('ZSCORE', keys.in_flight(label), slot) or served_caps.forgets(slot, record.pool))
+  say('not of its bundle', session.label and doctor_bundles.misses(slot, session.token))
   say('not of its run', run ~= '' and not redis.call('ZSCORE', keys.run(run), slot))
   say('footprint gone', session.label and store.now_ms < tonumber(record.visible_ms or '0')
     and redis.call('EXISTS', keys.borrow_ttl(slot)) == 0)
@@ -25,9 +26,9 @@ local function check_traces(say, slot, record, session)
 end
 
 -- Return whether a slot is held back although its node does not drain.
-local function is_set_aside(record, slot)
-  return redis.call('SISMEMBER', keys.aside(record.part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
-    or freshness.is_owed(slot) or holds.of(slot)
+function doctor_slots.is_set_aside(part, slot)
+  return redis.call('SISMEMBER', keys.aside(part), slot) == 1 or redis.call('ZSCORE', keys.revoked, slot)
+    or freshness.is_owed(slot) or holds.of(slot) or redis.call('SISMEMBER', keys.reserved, slot) == 1
 end
 
 -- Check a slot. A session or a lent item that another program wrote and that no sweep has taken in yet is no contradiction.
@@ -43,7 +44,7 @@ function doctor_slots.check(say, limits, slot)
     say('record broken', true)
   elseif record.item then
     local draining = drains.holds_back(record.part)
-    say('held for nothing', record.place == 'held' and not draining and not is_set_aside(record, slot))
+    say('held for nothing', record.place == 'held' and not draining and not doctor_slots.is_set_aside(record.part, slot))
     say('offered while draining', record.place == 'free' and draining)
     say('offered unfresh', record.place == 'free' and freshness.is_owed(slot))
     say('offered unwell', record.place == 'free' and holds.of(slot))

@@ -61,7 +61,7 @@ end
 -- found: slot item pool node part own_idle_ms. The other arguments are texts as the caller gave them; a negative `ttl_ms` is a default,
 -- which the rule of the pool may replace.
 function leases.grant_to(found, request, label, run, holder, ttl_ms, idle_ms, fingerprint, attempt, keep_s)
-  found.token = lease_texts.next_token()
+  found.token = found.token or lease_texts.next_token()
   local rule = pool_rules.of(found.pool)
   found.label, found.run, found.holder, found.ttl_ms = label, run, holder, pool_rules.length_ms(rule, numbers.again('ttl_ms', ttl_ms))
   local base_idle_ms

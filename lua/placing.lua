@@ -33,7 +33,7 @@ function placing.place(slot, part, pool, item)
   redis.call('HSET', keys.slot(slot), 'place', 'free')
   if redis.call('RPUSH', keys.available(pool), item) == 1 then pools.open(pool) end
   if class or warm then classes.enter(slot, pool, class, warm, free_slots.now_us()) end
-  if not store.bundles then return 'free' end
+  if not store.bundles or served_caps.has_made_room(pool) then return 'free' end
   bundle_handoffs.freed(pool, class, part)
   return redis.call('HGET', keys.slot(slot), 'place')
 end

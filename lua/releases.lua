@@ -57,13 +57,13 @@ end
 -- Take back a lease that was granted to a request and that no caller received, and place its slot. A ticket with an idempotency key
 -- keeps the place it had. Of a bundle all leases are taken back. Returns the slot; nil when the lease with this token is over.
 function releases.take_back(request, slot, token, why)
-  if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end
-  tickets.settle_delivery(slot, request)
+  local together = bundles.live(bundles.id_of(token))
+  local alone = redis.call('HGET', keys.session(slot), 'leaseToken') == token and not together[1]
+  if not (alone or together[1]) then return nil end
   redis.call('DEL', keys.request(request))
   handoffs.keep_place(tickets.read(request))
-  local bundle = bundles.of_slot(slot)
-  releases.release(slot, slots.read(slot), '0', 'grant.undone', why)
-  for _, each in ipairs(bundle and bundles.live(bundle) or {}) do
+  for _, each in ipairs(alone and {{slot}} or together) do
+    tickets.settle_delivery(each[1], request)
     releases.release(each[1], slots.read(each[1]), '0', 'grant.undone', why)
   end
   return slot

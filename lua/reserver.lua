@@ -23,53 +23,53 @@ local function good(slot)
     token = false, label = false, run = false, holder = false, ttl_ms = false, idle_ms = false, listed = false}
 end
 
--- Return the cells of the slots that are set aside. One that may not be lent any more is set aside no longer.
-local function kept(wish)
+-- Return the cells of the slots that are set aside and that may be lent to the reserver. One that is held for another reason is set aside
+-- no longer.
+function reserver.kept(wish)
   local cells = {}
   for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do
     local found = good(slot)
-    if found then
-      local suits = bundle_wishes.suits(wish, found.pool, found.class) or {}
-      cells[#cells + 1] = {pool = found.pool, class = found.class, slot = slot, suits = suits, room = 1, found = found}
-    else
+    local suits = found and not pools.under_maintenance(found.pool) and bundle_wishes.suits(wish, found.pool, found.class)
+    if suits then
+      cells[#cells + 1] = {pool = found.pool, class = found.class, slot = slot, suits = suits, room = 1, found = found, caps = {}}
+    elseif not found then
       redis.call('SREM', keys.reserved, slot)
     end
   end
   return cells
 end
 
--- Lend the reserver what is set aside, if that is all of it and no cap stands in the way. Returns whether it was.
-local function complete(t, cells)
-  local of = store.settle_left_ms <= 0 and not bundle_plans.over_cap(t.wish) and bundle_plans.assign(t.wish, cells)
-  if not of then return false end
-  local found, spent = {}, {}
-  for u, cell in ipairs(of) do
-    if pools.under_maintenance(cell.pool) or bundle_cells.room_of(cell.pool, 1, spent) < 1 then return false end
-    found[u] = cell.found
-  end
+-- Lend the reserver what is set aside, if that is all of it. Where a cap stands in the way, room under it is kept.
+function reserver.complete(t, cells)
+  if store.settle_left_ms > 0 or not bundle_plans.assign(t.wish, cells) or bundle_plans.over_cap(t.wish, caps.live) then return end
+  local known = {}
+  local function live(label) return redis.call('SCARD', keys.served(label)) end
+  for _, cell in ipairs(cells) do cell.caps = bundle_cells.caps_of(cell.pool, live, known) end
+  local of = bundle_plans.assign(t.wish, cells)
+  if not of then return redis.call('HSET', keys.reserver, 'lacks_room', '1') end
+  local found = {}
+  for u, cell in ipairs(of) do found[u] = cell.found end
   bundle_handoffs.hand_on(t, found)
-  return true
 end
 
 -- Set a slot aside that is in no list, if the reserver can use it. Returns 'lent' where that completes the bundle, 'held', or nil where the
 -- reserver cannot use it.
 function reserver.take(slot, pool, class, part)
   local t = reserver.now()
-  if not t or (t.node ~= '' and t.node ~= part) then return nil end
-  local suits = bundle_wishes.suits(t.wish, pool, class)
+  if not t or (t.node ~= '' and t.node ~= part) or not hubs.is_heard(t.hub) then return nil end
+  local suits = not pools.under_maintenance(pool) and bundle_wishes.suits(t.wish, pool, class)
   if not suits then return nil end
-  local cells = kept(t.wish)
+  local cells = reserver.kept(t.wish)
   local _, before = bundle_plans.assign(t.wish, cells, true)
   redis.call('HSET', keys.slot(slot), 'place', 'held')
   local found = good(slot)
   if not found then return 'held' end
-  cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1, found = found}
+  cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1, found = found, caps = {}}
   local _, after = bundle_plans.assign(t.wish, cells, true)
   if after == before then return nil end
   redis.call('SADD', keys.reserved, slot)
-  complete(t, cells)
+  reserver.complete(t, cells)
   return redis.call('HGET', keys.slot(slot), 'place')
 end
 
-reserver.kept, reserver.complete = kept, complete
 return reserver

@@ -35,7 +35,7 @@ end
 -- call_state.headroom and roomy, pools in call_state.reopened.
 function serving.opened()
   for _, bundle in ipairs(call_state.torn) do bundle_ends.end_rest(bundle) end
-  for _, slot in ipairs(call_state.unreserved) do placing.offer_again(slot) end
+  if call_state.unreserved then bundle_ends.end_reserve() end
   if not turns.anybody() then return end
   for _, label in ipairs(call_state.roomy) do serving_below.serve(label) end
   for _, label in ipairs(call_state.passed_over) do serving.label(label, true) end

@@ -59,7 +59,7 @@ command.change('capacity/borrow_all', {
   if part and a.hopes ~= '1' and store.settle_left_ms <= 0 then return {'unpublished', part, there} end
   if a.wait_ms <= math.max(0, store.settle_left_ms) then
     if store.settle_left_ms > 0 then return {'settling', math.ceil(store.settle_left_ms)} end
-    local label, cap = bundle_plans.over_cap(wish)
+    local label, cap = bundle_plans.over_cap(wish, caps.taken)
     if label then return {'capped', cap, label} end
     return {'empty', call_state.dropped}
   end

@@ -66,11 +66,10 @@ command.finish('capacity/give_back', {
   if record.place ~= 'lent' then
     if record.policy ~= 'reuse' then slots.mark_recycle(a.slot, record.part, 120) end
     if session[2] then
-      record.pool, record.label, record.run = record.pool or session[3], session[2], session[1]
-      usage.note_end(record)
+      record.pool, record.label, record.run, record.holder = record.pool or session[3], session[2], session[1], holder
+      endings.end_lease(record, true)
       history.slot('grant.returned', record, 'removed')
-    end
-    endings.finish(a.slot, session[2], session[1], record.part)
+    else endings.finish(a.slot, nil, session[1], record.part) end
     return done('not lent', record.pool)
   end
   if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0, 'operator', a.reason) end

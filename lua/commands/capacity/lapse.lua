@@ -48,6 +48,7 @@ command.finish('capacity/lapse', {
         record.label, record.run = label or record.label, redis.call('HGET', keys.session(slot), 'runId') or record.run
         if redis.call('EXISTS', keys.session(slot)) == 1 then
           usage.note_end(record)
+          bundles.leave({slot = slot, holder = redis.call('HGET', keys.session(slot), 'holder')})
           history.slot('grant.lapsed', record, word)
         end
         endings.finish(slot, record.label, record.run, record.part, nil, record.limited)

@@ -9,6 +9,7 @@ local function name(a, record)
   redis.call('HSET', keys.session(a.slot), 'labelKey', a.label, 'runId', a.run, 'holder', a.holder)
   redis.call('HSET', keys.slot(a.slot), 'label', a.label, 'run', a.run, 'holder', a.holder)
   holders.note(a.slot, a.holder)
+  bundles.note(a.slot, a.token, a.holder)
   redis.call('ZADD', keys.in_flight(a.label), numbers.whole(store.now_ms), a.slot)
   if a.run ~= '' then leases.note_run(a.slot, a.run) end
 end

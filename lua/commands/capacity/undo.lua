@@ -23,8 +23,10 @@ command.finish('capacity/undo', {
   if a.request ~= a.attempt or not slot then redis.call('SET', keys.request(a.attempt), 'undone', 'EX', 60) end
   local t = tickets.read(a.request)
   if not slot then
-    if t.label and t.attempt == a.attempt then return {'left', tickets.set_aside(t, a.why)} end
-    return {'nothing'}
+    if not t.label or t.attempt ~= a.attempt then return {'nothing'} end
+    local how = tickets.set_aside(t, a.why)
+    serving.opened()
+    return {'left', how}
   end
   if not owns then return {'nothing'} end
   local others = attempts.others(owners, a.attempt)

@@ -22,7 +22,7 @@ command.finish('queue/retire', {
     local owing = lenient.call({}, 'SPOP', keys.handed(silent), a.limit)
     for _, ticket in ipairs(owing) do
       local slot, token = string.match(lenient.call('', 'GET', keys.request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
-      local owed = slot and lenient.fields(keys.slot(slot), 'unseen')[1] == silent
+      local owed = slot and (lenient.fields(keys.slot(slot), 'unseen')[1] == silent or bundles.is_unseen(bundles.id_of(token), silent))
       if owed and releases.take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
     end
     local over = not (attended[1] or owing[1])  -- also where the keys have another type

@@ -1,0 +1,53 @@
+-- Checks and repairs of bundles: leases that were made together, and the bundle for which slots are set aside.
+local doctor_bundles = {}
+
+-- Rules in the form of those in doctor_members: whether a member belongs to an index.
+doctor_bundles.belongs = {
+  bundle = function(id, slot) return bundles.of_slot(slot) == id end,
+  bundles = function(_, ticket) return tickets.read(ticket).wish end,
+  reserved = function(_, slot)
+    return redis.call('HGET', keys.slot(slot), 'place') == 'held' and redis.call('EXISTS', keys.reserver) == 1
+  end,
+}
+
+-- How a member is taken out of an index where more follows from it. A slot that was set aside is offered again.
+doctor_bundles.take_out = {
+  bundles = function(_, ticket) bundle_line.step_out(ticket) end,
+  reserved = function(_, slot)
+    redis.call('SREM', keys.reserved, slot)
+    placing.offer_again(slot)
+  end,
+}
+
+-- Return whether the lease of a slot is one of a bundle that lacks it, so that a renewal or a return of the bundle would miss it.
+function doctor_bundles.misses(slot, token)
+  local id = bundles.of_slot(slot)
+  return id and string.match(redis.call('HGET', keys.bundle(id), slot) or '', '^%d+|(.*)$') ~= token
+end
+
+-- Return whether slots are set aside for a ticket that does not wait, or since nobody knows when.
+local function is_idle()
+  local ticket, since_ms = unpack(redis.call('HMGET', keys.reserver, 'ticket', 'since_ms'))
+  return redis.call('EXISTS', keys.reserver) == 1 and not (since_ms and redis.call('ZSCORE', keys.bundles, ticket or ''))
+end
+
+function doctor_bundles.check_reserver(say) say('in vain', is_idle()) end
+
+-- Set no slots aside any more for a ticket that does not wait.
+function doctor_bundles.repair_reserver()
+  if is_idle() then bundle_line.end_reserve() end
+end
+
+-- Check that the store knows whether bundles wait: no call looks at them otherwise, or every call does.
+function doctor_bundles.check_store(say)
+  local wait = redis.call('EXISTS', keys.bundles) == 1
+  say('bundles forgotten', wait and not store.bundles)
+  say('bundles remembered', store.bundles and not wait)
+end
+
+function doctor_bundles.repair_store()
+  store.bundles = redis.call('EXISTS', keys.bundles) == 1
+  if store.bundles then redis.call('HSET', keys.store, 'bundles', '1') else redis.call('HDEL', keys.store, 'bundles') end
+end
+
+return doctor_bundles
