@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hub.audit import AuditLog
 from hub.capacity.agreed import Agreed
+from hub.capacity.bundles import Bundles
 from hub.capacity.hints import Hints
 from hub.capacity.holds import Holds
 from hub.capacity.lease_use import LeaseUse
@@ -46,7 +47,7 @@ class Hub:
         self.nodes = Nodes(store, settings.node_token_s, settings.classes_max)
         self.pools = Pools(store, settings)
         self.hints = Hints(store, self.agreed, self.pools)
-        self.queue = Queue(store, self.pools, self.agreed, self.clock.hub_id)
+        self.queue = Queue(store, settings, self.pools, self.agreed, self.clock.hub_id)
         self.leases = Leases(store, settings, self.pools, self.queue, self.agreed)
         self.holds = Holds(store)  # after the leases, which are the first to be restored in a store that lost data
         self.rules = PoolRules(store, self.leases.memory)
@@ -54,6 +55,7 @@ class Hub:
         self.usage = UsageDays(store, settings, self.clock.hub_id)
         self.watching = Watching(store, self.holds, self.use)
         self.tickets = Tickets(store, self.leases.memory, self.leases.classes)
+        self.bundles = Bundles(store, settings, self.leases, self.tickets)
         pages, recent = Pages(store), Recent(store)
         self.workers = Workers(store, settings, pages)
         self.jobs = Jobs(store, settings, pages, recent)

@@ -93,7 +93,7 @@ AT_HOME_IN = {
 }
 # Rooms within a room that keep to themselves as if they stood beside it.
 APART = {("capacity", "nodes"), ("recovery", "loop")}
-PURE = {"models", "labels", "liveness"}
+PURE = {"models", "labels", "liveness", "wishes"}
 
 
 def of_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:

@@ -16,6 +16,7 @@ from hub import __version__
 from hub.api.callers.logins import LoginGate
 from hub.api.capacity import (
     autoscaling,
+    bundles,
     caps,
     holding,
     joining,
@@ -81,7 +82,7 @@ from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 from hub.tokens.secrets import Secrets
 
-_CAPACITY = (joining, watch, using, holding, nodes, leases, sessions, queue, autoscaling, pools)
+_CAPACITY = (joining, watch, using, holding, nodes, leases, bundles, sessions, queue, autoscaling, pools)
 _OPERATORS = (
     admin, caps, pool_rules, shared_settings, tokens, hooks, events, health, views, memory, usage, worker_env,
     documentation,

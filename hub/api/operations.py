@@ -87,8 +87,8 @@ def takes(*parameters: Parameter, **facts: Any) -> Callable[[F], F]:
 
 EVERYTHING: Final = Subject("everything")  # any realm of the hub may answer
 _PARTS: Final = {
-    "job_name": "job", "node_id": "node", "label": "label", "slot": "slot", "ticket": "ticket", "task_id": "id",
-    "worker_id": "id", "provider_id": "id", "room_id": "room",
+    "job_name": "job", "node_id": "node", "label": "label", "slot": "slot", "ticket": "ticket", "bundle": "bundle",
+    "task_id": "id", "worker_id": "id", "provider_id": "id", "room_id": "room",
 }  # fmt: skip
 
 

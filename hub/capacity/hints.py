@@ -11,9 +11,11 @@ from difflib import get_close_matches
 
 from hub.capacity.agreed import Agreed
 from hub.capacity.labels import SEGMENTS_MAX
-from hub.capacity.models import Alternative
+from hub.capacity.models import BorrowRequest, Ticket
 from hub.capacity.pools import Pools
-from hub.capacity.where import hint, parse
+from hub.capacity.where import hint as unlike
+from hub.capacity.where import parse
+from hub.capacity.wishes import Alternative, BundleWish
 from hub.errors import NoSuchPool
 from hub.store.store import Store
 
@@ -57,8 +59,18 @@ class Hints:
                 return ""
         return "; ".join(found) if all(found) else ""
 
+    async def of_borrow(self, wanted: BorrowRequest | Ticket) -> str:
+        """Return what `of` says of a borrow; of a bundle for the first part of which it says something."""
+        wish = BundleWish.read(wanted.bundle)
+        if not wish:
+            return await self.of(wanted.label, *wanted.alternatives)
+        for part in wish.parts:
+            if hint := await self.of(part.label, part.each):
+                return hint
+        return ""
+
     async def _unlike(self, wanted: Alternative) -> str:
-        why = hint(parse(wanted.where), wanted.label, await self._pools.classes(wanted.label))
+        why = unlike(parse(wanted.where), wanted.label, await self._pools.classes(wanted.label))
         full = bool(why) and await self._pools.are_classes_full()
         return f"{why}, and the hub has as many kinds of slots as HUB_CLASSES_MAX allows" if full else why
 

@@ -1,51 +1,35 @@
-"""Leases: to lend slots, to renew, check and end leases, and to take back a lease that was not delivered."""
+"""Leases: to lend slots, and to renew, check and end leases."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hub.capacity.agreed import Agreed
+from hub.capacity.borrowing import Borrowing, Gone, log_dropped
 from hub.capacity.live_leases import LiveLeases
 from hub.capacity.matching import Classes
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Elsewhere, Lease, Verdict, Waiting, read_item, reason_of
+from hub.capacity.models import BorrowRequest, Elsewhere, Lease, Verdict, Waiting, reason_of
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
 from hub.capacity.refusals import not_holder, not_reported, refusal
-from hub.capacity.spilling import Spilling
 from hub.errors import (
-    CallerGone,
-    Capped,
-    DeadlineMissed,
     KeyReused,
-    LabelQueueFull,
     LeaseOver,
     NoCapacity,
-    NotSent,
-    RunQueueFull,
-    Settling,
-    Stopping,
-    StoreUnavailable,
     UnknownReply,
-    WaitedInVain,
 )
 from hub.observability import metrics
-from hub.observability.logs import get_logger
 from hub.randoms import random_hex
 from hub.settings import Settings
-from hub.store.callers import for_nobody
 from hub.store.keys import key_part
-from hub.store.replicas import Replicas
 from hub.store.store import Store
 
 KEEP_OWN_S = 60  # how long a request without a key of its caller is remembered: longer than the hub itself repeats it
 BUSY_S = 0.2  # after `lend_now` could not lend, borrows go straight to the longer script `borrow` for so long
-OUTAGE_POLL_S = 0.5  # how often a waiting borrow asks again while the store does not answer: one tick of the hub clock
-_log = get_logger("hub.capacity")
 
 
 def new_attempt(realm: str) -> str:
@@ -63,20 +47,16 @@ class Leases:
 
     def __init__(self, store: Store, settings: Settings, pools: Pools, queue: Queue, agreed: Agreed) -> None:
         self._store = store
-        self._pools = pools
         self._queue = queue
         self._agreed = agreed
-        self._max_per_label = settings.borrow_queue_max_per_label
-        self._max_per_run = settings.borrow_queue_max_per_run
         self._realm = settings.realm
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
-        self._idle_ms = int(settings.idle_timeout_s * 1000)
         self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
         self.classes = Classes(store)
-        self.spilling = Spilling(store, settings, queue.wake)
-        self._replicas = Replicas(store, settings.grant_replicas, settings.redis_timeout_s)
+        self.borrowing = Borrowing(store, settings, pools, queue, agreed, self.memory)
+        self.spilling = self.borrowing.spilling
         self.live = LiveLeases(store)
         self._busy_until = 0.0
         self._lend_now = store.script("capacity/lend_now")
@@ -84,35 +64,18 @@ class Leases:
         self._give_back = store.script("capacity/give_back")
         self._renew = store.script("capacity/renew")
         self._verify = store.script("capacity/verify")
-        self._undo = store.script("capacity/undo")
         self._confirm = store.script("capacity/confirm")
         self._lapse = store.script("capacity/lapse")
         self._attribute = store.script("capacity/attribute")
 
-    async def borrow(self, wanted: BorrowRequest, gone: Callable[[], Awaitable[None]] | None = None) -> Lease:
+    async def borrow(self, wanted: BorrowRequest, gone: Gone = None) -> Lease:
         """Lend a slot and return its lease; where no slot is free, wait in the queue for up to `wanted.wait_ms`.
 
         Raises `NoCapacity` or a subclass of it, `Settling`, `Stopping`, `LeaseOver`, `KeyReused` or `StoreUnavailable`,
         and `CallerGone` when `gone()`, called once waiting begins, returns first. The same request id gets the same
         place and the same lease. A lease that was not delivered is taken back, at the latest when the store is back.
         """
-        await self._agreed.once()
-        waited = granted = False
-        try:
-            answer: Lease | Waiting | None = await self._at_once(wanted)
-            if not isinstance(answer, Lease):
-                with self._queue.watch(wanted.request, *wanted.labels) as woken:
-                    answer = await self._first_try(wanted)
-                    if isinstance(answer, Waiting):
-                        waited = True
-                        with self.spilling.beside(wanted):
-                            answer = await self._wait(wanted, answer, woken, gone)
-            granted = True
-            await self._replicas.confirm()
-        except (StoreUnavailable, asyncio.CancelledError) as error:
-            if waited or granted or not isinstance(error, NotSent):
-                self._store.later(lambda: self._take_back(wanted))
-            raise
+        answer = await self.borrowing.serve(wanted, self._try, gone, self._at_once)
         if answer.realm is None:
             self.memory.lent(answer)
         return answer
@@ -121,114 +84,37 @@ class Leases:
         """Try the short script `lend_now`; return the lease, or None when the longer script `borrow` is to be asked."""
         if not wanted.is_plain or time.monotonic() < self._busy_until:
             return None
-        reply = await self._lend_now(**self._asked(wanted))
+        reply = await self._lend_now(label=wanted.label, **self.borrowing.terms(wanted))
         if reply[0] == "ok":
             return await self._granted(wanted, reply)
-        _log_dropped(reply[1])
+        log_dropped(reply[1])
         self._busy_until = time.monotonic() + BUSY_S
         return None
 
-    async def _first_try(self, wanted: BorrowRequest) -> Lease | Waiting:
-        try:
-            return await self._try(wanted, repeated=False)
-        except (LabelQueueFull, RunQueueFull, DeadlineMissed):
-            await self._pools.discover()  # before a refusal: another program may have pushed a slot into Redis
-        except NoCapacity as error:
-            if isinstance(error, Capped):
-                raise
-            await self._pools.discover()
-        return await self._try(wanted, repeated=wanted.keyed)
-
-    async def _wait(
-        self, wanted: BorrowRequest, place: Waiting, woken: asyncio.Event, gone: Callable[[], Awaitable[None]] | None
-    ) -> Lease:
-        """Wait for the ticket and return its lease; if anything else ends the wait, give up the place in the queue."""
-        until = time.monotonic() + wanted.wait_ms / 1000
-        leaving = asyncio.ensure_future(gone()) if gone else None
-        self._queue.look_soon()
-        try:
-            while (left_s := until - time.monotonic()) > 0 and not self._queue.stopping:
-                if leaving and leaving.done():
-                    raise CallerGone("The caller of a borrow hung up")
-                await _first_of(woken, leaving, left_s)
-                if woken.is_set():
-                    woken.clear()
-                    answer = await self._try_again(wanted._replace(wait_ms=max(1, int(left_s * 1000))), until)
-                    if isinstance(answer, Lease):
-                        return answer
-                    place = answer
-            return await self._give_up(wanted, place)
-        except CallerGone:
-            await self._take_back(wanted)
-            raise
-        finally:
-            if leaving:
-                leaving.cancel()
-
-    async def _try_again(self, wanted: BorrowRequest, until: float) -> Lease | Waiting:
-        """Call `_try`; repeat it in an outage of the store until the time `until`. The place in the queue is kept."""
-        while True:
-            try:
-                return await self._try(wanted, repeated=True)
-            except (StoreUnavailable, Settling):  # of this realm, or of the realm that serves the ticket
-                if time.monotonic() + OUTAGE_POLL_S > until:
-                    raise
-                await asyncio.sleep(OUTAGE_POLL_S)
-
-    async def _give_up(self, wanted: BorrowRequest, place: Waiting) -> Lease:
-        """Leave the queue: raise `Stopping` or `WaitedInVain`, or return a lease that was made at the last moment."""
-        why = "stopping" if self._queue.stopping else "timeout"
-        word, *_ = await self._undo(request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why=why)
-        if word == "granted":
-            answer = await self._try(wanted, repeated=True)
-            if isinstance(answer, Lease):
-                return answer
-            await self._take_back(wanted)  # the lease has ended meanwhile, and the borrow is in the queue again
-        facts = {"ticket": wanted.request, **place.facts()}
-        if self._queue.stopping:
-            raise Stopping("The hub is stopping", **facts)
-        raise WaitedInVain(f"Borrow timed out after {wanted.wait_ms / 1000:g}s for {wanted.what}", **facts)
-
-    def _asked(self, wanted: BorrowRequest) -> dict[str, Any]:
-        return {
-            "label": wanted.label,
-            "ttl_ms": wanted.ttl_ms,
-            "idle_ms": self._idle_ms,
-            "run": wanted.run,
-            "holder": wanted.holder,
-            "request": wanted.request,
-            "attempt": wanted.attempt,
-            "fingerprint": wanted.fingerprint,
-            "keep_s": wanted.keep_s,
-        }
-
-    async def _try(self, wanted: BorrowRequest, *, repeated: bool) -> Lease | Waiting:
+    async def _try(self, wanted: BorrowRequest, repeated: bool) -> Lease | Waiting:
         reply = await self._borrow(
-            **self._asked(wanted), keyed=int(wanted.keyed), repeated=int(repeated), hub=self._queue.hub_id,
-            wait_ms=wanted.wait_ms, limit_ms=wanted.limit_ms, priority=wanted.priority, max_label=self._max_per_label,
-            max_run=self._max_per_run, alternatives=wanted.asked, prefer=wanted.prefer,
+            label=wanted.label, alternatives=wanted.asked, prefer=wanted.prefer, **self.borrowing.terms(wanted),
+            **self.borrowing.place(wanted, repeated),
         )  # fmt: skip
         match reply:
             case ["ok", *_]:
                 return await self._granted(wanted, reply)
             case ["waiting", position, estimate_ms, dropped]:
-                _log_dropped(dropped)
+                log_dropped(dropped)
                 return Waiting(position, estimate_ms)
             case ["empty", dropped]:
-                _log_dropped(dropped)
-                raise NoCapacity(f"No browser available for {wanted.what}")
+                log_dropped(dropped)
+                raise NoCapacity(wanted.in_vain)
             case ["elsewhere", *place]:
                 found = await self.spilling.fetch(wanted, Elsewhere(*place))
-                return found or await self._try(wanted, repeated=True)
+                return found or await self._try(wanted, True)
         raise refusal(wanted, reply) or UnknownReply(self._borrow.name, reply)
 
     async def _granted(self, wanted: BorrowRequest, reply: list[Any]) -> Lease:
         _, slot, token, item, pool, left_ms, ttl_ms, run, dropped, *more = reply
-        _log_dropped(dropped)
+        log_dropped(dropped)
         holder, label, of = [*more, ""][:3] if more else (wanted.holder, wanted.label, "")
-        said = await self.classes.lay_over(read_item(item), of)
-        lent = (slot, token, label, pool, run, ttl_ms, left_ms, item, said)
-        return Lease(*lent, holder=holder)
+        return await self.classes.lease(slot, token, item, pool, left_ms, ttl_ms, run, holder, label, of)
 
     async def give_back(
         self, slot: str, hint: str, token: str = "", *, run: str = "", only_run: bool = False, key: str | None = None,
@@ -294,40 +180,11 @@ class Leases:
         """Record which test uses a slot, and its run where none is known, for six hours or until the lease ends."""
         await self._attribute(slot=key_part(slot), test=test, run=run)
 
-    async def undo(self, wanted: BorrowRequest, lease: Lease) -> None:
-        """Take back a lease whose caller is gone, unless another attempt of the same request was answered with it too.
-
-        Raises `StoreUnavailable`; then the lease is taken back once the store answers again.
-        """
-        try:
-            await self._take_back(wanted)
-        except (StoreUnavailable, asyncio.CancelledError):
-            if not wanted.keyed and lease.realm is None:
-                # Should the store be lost before the lease is taken back, the lease must not come back with it.
-                self.memory.over(lease.slot, lease.token)
-            self._store.later(lambda: self._take_back(wanted))
-            raise
-
-    async def _take_back(self, wanted: BorrowRequest) -> None:
-        word, *details = await self._gone(wanted.request, wanted.attempt)
-        if word == "elsewhere":
-            self.spilling.take_back_soon(wanted, Elsewhere(*details))
-
     async def drop(self, request: str, attempt: str) -> bool:
         """Take back a lease that was made for another realm's ticket, unless another attempt has it too; return whether
         this ended the lease."""
-        word, *_ = await self._gone(request, attempt)
+        word, *_ = await self.borrowing.gone(request, attempt)
         return bool(word == "undone")
-
-    async def _gone(self, request: str, attempt: str) -> list[Any]:
-        """Undo an attempt whose caller is gone; return the reply of `lua/commands/capacity/undo.lua`."""
-        with for_nobody():
-            word, *details = await self._undo(request=request, attempt=attempt, hub=self._queue.hub_id, why="gone")
-        if word == "undone":
-            self.memory.over(*details)
-            metrics.grants_undone.inc()
-            _log.info("undelivered lease taken back", slot=details[0])
-        return [word, *details]
 
     async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
         """Give a lease that was made here for another realm's ticket its full length, once that realm has recorded it.
@@ -352,18 +209,3 @@ class Leases:
     async def lapse(self, slots: Sequence[str]) -> list[str]:
         """End the leases of these slots that have lapsed, are idle or have lost their footprint; return a word each."""
         return list(await self._lapse(rest=slots))
-
-
-async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, left_s: float) -> None:
-    """Wait until `woken` is set, `leaving` is done (the caller is gone) or `left_s` seconds have passed."""
-    waking: asyncio.Future[Any] = asyncio.ensure_future(woken.wait())
-    both = [waking, leaving] if leaving else [waking]
-    try:
-        await asyncio.wait(both, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waking.cancel()
-
-
-def _log_dropped(dropped: Sequence[str]) -> None:
-    for pool, why, item in zip(dropped[::3], dropped[1::3], dropped[2::3], strict=True):
-        _log.warning("invalid item dropped", pool=pool, why=why, item=item[:200])

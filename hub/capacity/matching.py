@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from hub.capacity.attributes import PoolClass, is_name
-from hub.capacity.models import MEMBERS_OF_SLOTS
+from hub.capacity.models import MEMBERS_OF_SLOTS, Lease, read_item
 from hub.errors import StoreUnavailable
 from hub.store.cancelling import retrieve_error
 from hub.store.lenient import read_each
@@ -50,6 +50,14 @@ class Classes:
                 self._known.clear()
             self._known[of] = orjson.loads(text)
         return laid_over(said, self._known[of])
+
+    async def lease(
+        self, slot: str, token: str, item: str, pool: str, left_ms: int, ttl_ms: int, run: str, holder: str, label: str,
+        of: str,
+    ) -> Lease:  # fmt: skip
+        """Return a lease from the facts with which scripts answer it; `of` is the class of its slot."""
+        said = await self.lay_over(read_item(item), of)
+        return Lease(slot, token, label, pool, run, ttl_ms, left_ms, item, said, holder=holder)
 
 
 def laid_over(said: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
+from hub.capacity.wishes import Alternative, BundleWish
 from hub.errors import InvalidValue, Superseded
 from hub.store.keys import key_part
 
@@ -148,6 +149,7 @@ _WHY = {
     "operator": "an operator ended it",
     "idle": "it was not used for its idle time",
     "max-hold": "it was held for as long as the rule of its pool allows",
+    "bundle": "another slot of its bundle was lost, and they were held together",
     "deleted": "another program ended it",
 }
 
@@ -166,7 +168,8 @@ def reason_of(kept: str | None, token: str) -> str:
 class LeaseHolder:
     """The holder of a lease or a ticket. `user`, `team` and `user_id` are those of the token that borrowed, None and
     empty for a shared secret; `name` and `run_name` are what the caller calls itself and its run, `client` is its
-    address.
+    address. The holder of a lease of a bundle has the id of that, the number of the slot in it, and whether they are
+    held together.
     """
 
     user: str | None
@@ -175,15 +178,20 @@ class LeaseHolder:
     client: str
     user_id: str = ""
     run_name: str = ""
+    bundle: str = ""
+    unit: int = 0
+    together: bool = False
 
     @cached_property
     def text(self) -> str:
         """Return the holder as the JSON text that stands in the store, as `lua/holders.lua` says."""
-        said = self.shown()
+        said: dict[str, Any] = {**self.shown()}
         if self.user_id:
             said["userId"] = self.user_id
         if self.run_name:
             said["runName"] = self.run_name
+        if self.bundle:
+            said |= {"bundle": self.bundle, "unit": self.unit, **({"together": True} if self.together else {})}
         return orjson.dumps(said).decode()
 
     def shown(self) -> dict[str, str | None]:
@@ -194,10 +202,12 @@ class LeaseHolder:
     def read(cls, text: str | None) -> LeaseHolder | None:
         """Return the holder that a text of the store describes; None for a lease whose holder is not known."""
         said = read_item(text) if text else {}
-        names = ("name", "client", "userId", "runName")
-        name, client, user_id, run_name = (each if isinstance(each := said.get(n), str) else "" for n in names)
+        names = ("name", "client", "userId", "runName", "bundle")
+        name, client, user_id, run_name, bundle = (each if isinstance(each := said.get(n), str) else "" for n in names)
         user, team = (each if isinstance(each := said.get(n), str) else None for n in ("user", "team"))
-        return cls(user, team, name, client, user_id, run_name) if said else None
+        unit = each if isinstance(each := said.get("unit"), int) else 0
+        together = said.get("together") is True
+        return cls(user, team, name, client, user_id, run_name, bundle, unit, together) if said else None
 
 
 def holder_text(value: Any) -> str:
@@ -206,25 +216,6 @@ def holder_text(value: Any) -> str:
         raise InvalidValue(f"holder must be a text of at most {HOLDER_MAX} characters", member="holder")
     found = LeaseHolder.read(value)
     return found.text if found else ""
-
-
-class Alternative(NamedTuple):
-    """One of the things that a borrow takes: a slot of a label that is as `where` says. `want` is the digest of what
-    that demands, and `tree` the same for the scripts; all three are '' where any slot of the label will do."""
-
-    label: str
-    want: str = ""
-    tree: str = ""
-    where: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.label} where {self.where}" if self.where else self.label
-
-
-def alternatives_in(text: str | None) -> tuple[Alternative, ...]:
-    """Return the alternatives that a ticket in the store has, from `BorrowRequest.asked`; none for a plain ticket."""
-    found = tuple(Alternative(*each) for each in orjson.loads(text)) if text else ()
-    return found if len(found) > 1 or any(each.want for each in found) else ()
 
 
 class BorrowRequest(NamedTuple):
@@ -246,6 +237,8 @@ class BorrowRequest(NamedTuple):
     holder: str = ""  # JSON of the borrower, `LeaseHolder.text`
     alternatives: tuple[Alternative, ...] = ()  # the best first; empty where any slot of `label` will do
     prefer: str = ""  # keys of which a slot should have one warm, with blanks between, the dearest first
+    bundle: str = ""  # of a borrow of several slots: `BundleWish.text`
+    hopes: bool = False  # a bundle waits also for slots that are not published
 
     @property
     def is_plain(self) -> bool:
@@ -254,13 +247,21 @@ class BorrowRequest(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return the labels of the alternatives, each once."""
+        """Return the labels of the alternatives or of the parts, each once."""
+        if wish := BundleWish.read(self.bundle):
+            return wish.labels
         return tuple(dict.fromkeys((self.label, *(each.label for each in self.alternatives))))
 
     @property
     def what(self) -> str:
         """Return what is asked for, in words."""
-        return " or ".join(map(str, self.alternatives)) or self.label
+        wish = BundleWish.read(self.bundle)
+        return str(wish) if wish else " or ".join(map(str, self.alternatives)) or self.label
+
+    @property
+    def in_vain(self) -> str:
+        """Return the words that it cannot be served now."""
+        return f"{'Not all of' if self.bundle else 'No browser'} available for {self.what}"
 
     @property
     def asked(self) -> str:
@@ -303,6 +304,7 @@ class Ticket:
     keep_s: int = 0
     holder: str = ""  # JSON of the borrower, `LeaseHolder.text`
     alternatives: tuple[Alternative, ...] = ()  # as in `BorrowRequest`
+    bundle: str = ""  # as in `BorrowRequest`
     lease: Lease | None = None
     place: Elsewhere | None = None  # set in the state `elsewhere`: where the lease is; only that realm knows more
 
@@ -326,6 +328,15 @@ class Lease(NamedTuple):
     said: dict[str, Any]
     realm: str | None = None  # the realm that lends the slot, if that is not the realm of the borrow
     holder: str = ""  # JSON of the borrower, `LeaseHolder.text`
+
+
+class Bundle(NamedTuple):
+    """Several leases of one holder that were made at once, in the order of the parts. `together`: one that is lost ends
+    the others."""
+
+    id: str
+    together: bool
+    leases: tuple[Lease, ...]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from hub.capacity.pools import Pools
 from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.settings import Settings
 from hub.store.rounds import rounds
 from hub.store.store import Store
 
@@ -31,7 +32,7 @@ _log = get_logger("hub.queue")
 class Queue:
     """One hub's part of the queue: the calls that wait here. Order and limits of the queue are in the store."""
 
-    def __init__(self, store: Store, pools: Pools, agreed: Agreed, hub_id: str) -> None:
+    def __init__(self, store: Store, settings: Settings, pools: Pools, agreed: Agreed, hub_id: str) -> None:
         self.hub_id = hub_id
         self.stopping = False
         self._store = store
@@ -45,6 +46,9 @@ class Queue:
         self._relend = store.script("capacity/relend")
         self._set_cap = store.script("queue/set_cap")
         self._review = store.script("queue/review")
+        self._serve_bundles = store.script("capacity/serve_bundles")
+        self._patience_ms = int(settings.bundle_patience_s * 1000)
+        self._reserve_ms = int(settings.bundle_reserve_s * 1000)
         self._looking: asyncio.Future[None] | None = None
 
     @contextmanager
@@ -154,13 +158,14 @@ class Queue:
     async def look_after(self) -> None:
         """Do one round of upkeep: read the shared settings, offer the slots of nodes that are heard again, lend on
         revoked slots after their grace, drop the tickets of hubs that are gone, and only then wake tickets whose
-        notification was lost and serve waiters from slots that are free.
+        notification was lost and serve waiters from slots that are free, bundles first.
         """
         await self._agreed.round()
         await self._resume()
         while (await self._relend(limit=BATCH // 10))[1] >= BATCH // 10:
             pass
         await self._clear()
+        await self._serve_bundles(patience_ms=self._patience_ms, reserve_ms=self._reserve_ms)
         if self._waiting:
             for batch in batched(list(self._waiting), BATCH):
                 await self._look(batch)

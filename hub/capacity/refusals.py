@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hub.capacity.models import BorrowRequest, LeaseHolder, Waiting
+from hub.capacity.wishes import BundleWish, slots
 from hub.errors import (
     Capped,
     DeadlineMissed,
@@ -12,6 +13,7 @@ from hub.errors import (
     KeyReused,
     LabelQueueFull,
     LeaseOver,
+    NoSuchPool,
     NotHolder,
     RunQueueFull,
     Settling,
@@ -40,13 +42,15 @@ def not_holder(what: str, holder: str, since: str) -> NotHolder:
 
 def refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
     """Return the error that this reply of the store stands for; None for a reply that is not known."""
-    none_free = f"No browser available for {wanted.what}"
+    none_free = wanted.in_vain
     match reply:
         case ["capped", live, by]:
             under = "" if by in wanted.labels else f" by {by} and pools below it"
             return Capped(f"{none_free}: {live} of {live} allowed are lent{under}")
         case ["per-label-cap", waiting]:
-            return LabelQueueFull(f"{none_free}: {waiting} wait for it already")
+            return LabelQueueFull(
+                f"{none_free}: {waiting} {'bundles wait' if wanted.bundle else 'wait for it'} already"
+            )
         case ["per-run-cap", waiting]:
             return RunQueueFull(f"{none_free}: {waiting} borrows of this run wait already")
         case ["deadline", position, takes_ms]:
@@ -65,3 +69,15 @@ def refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
         case ["undone"]:
             return Withdrawn("This borrow was given up; use a new Idempotency-Key to ask again")
     return None
+
+
+def unpublished(wanted: BorrowRequest, number: int, there: int) -> NoSuchPool:
+    """Return the refusal of a bundle that wants more slots of a part (`number`, from 1) than are published; 0: no node
+    has all of it, of so many nodes that have such slots."""
+    wish = BundleWish.read(wanted.bundle)
+    if not wish or not number:
+        return NoSuchPool(f"No node has {wanted.what.removesuffix(' on one node')}; {there} have some of it")
+    part = wish.parts[number - 1]
+    are = "is" if there == 1 else "are"
+    said = f"{slots(there)} of {part.each} {are} published, {part.number} {'is' if part.number == 1 else 'are'} wanted"
+    return NoSuchPool(said, part=number - 1, published=there)

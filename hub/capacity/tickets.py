@@ -9,8 +9,9 @@ from typing import Any
 from hub.batched import batched
 from hub.capacity.matching import Classes
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Elsewhere, Lease, Ticket, Waiting, alternatives_in, read_item
+from hub.capacity.models import BorrowRequest, Elsewhere, Ticket, Waiting
 from hub.capacity.refusals import not_holder
+from hub.capacity.wishes import alternatives_in
 from hub.errors import LeaseOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.lenient import read_each
 from hub.store.store import Store
@@ -58,18 +59,8 @@ class Tickets:
                 case ["over", slot]:
                     raise LeaseOver(f"This ticket was granted {slot}, and that lease has ended; borrow with a new key")
                 case ["granted", slot, label, run, token, pool, item, left_ms, ttl_ms, fingerprint, holder, *of]:
-                    lent = (
-                        slot,
-                        token,
-                        label,
-                        pool or "",
-                        run or "",
-                        ttl_ms,
-                        left_ms,
-                        item or "",
-                        await self._classes.lay_over(read_item(item or ""), *of or [""]),
-                    )
-                    lease = Lease(*lent, holder=holder)
+                    facts = (item or "", pool or "", left_ms, ttl_ms, run or "", holder, label)
+                    lease = await self._classes.lease(slot, token, *facts, *of or [""])
                     found = Ticket(name, "granted", label, lease.run, ttl_ms=ttl_ms, fingerprint=fingerprint)
                     return replace(found, lease=lease, holder=holder)
                 case ["elsewhere", realm, request, slot, token, fingerprint]:
@@ -82,7 +73,10 @@ class Tickets:
         raise UnknownTicket(_UNKNOWN)
 
     async def prospect(self, wanted: BorrowRequest) -> Waiting:
-        """Return the place in the queue that a borrow would get now, among those that want the same."""
+        """Return the place in the queue that a borrow would get now, among those that want the same, or bundles."""
+        if wanted.bundle:
+            score = 1000 * (self._store.wall_s() - wanted.priority)
+            return Waiting(1 + int(await self._store.read("ZCOUNT", self._store.keys.bundles, "-inf", score)), -1)
         want = wanted.alternatives[0].want if wanted.alternatives else ""
         return Waiting(*await self._prospect(label=wanted.label, priority=wanted.priority, want=want))
 
@@ -130,22 +124,27 @@ class Tickets:
         for batch in batched(labels, max(1, min(BATCH, NAMES_MAX // max(1, tickets)))):
             rows += await self._describe(count=tickets, rest=batch)
         names = [name for row in rows for name in row[-1]]
-        found: dict[str, Ticket] = {}
-        for batch in batched(names, BATCH):
-            for name, row in zip(batch, await self._look(rest=batch), strict=True):
-                if row[0] == "waiting":  # any other ticket has left the queue since
-                    found[name] = _ticket(name, row)
+        found = {ticket.id: ticket for ticket in await self.waiting(names)}
         return [
             LabelQueue(label, waiting, turn, cap, live, wait_ms, [found[name] for name in first if name in found])
             for label, (waiting, turn, cap, live, wait_ms, first) in zip(labels, rows, strict=True)
         ]
 
+    async def waiting(self, names: Sequence[str]) -> list[Ticket]:
+        """Return those of these tickets that wait; others have left the queue since."""
+        return [
+            _ticket(name, row)
+            for batch in batched(names, BATCH)
+            for name, row in zip(batch, await self._look(rest=batch), strict=True)
+            if row[0] == "waiting"
+        ]
+
 
 def _ticket(name: str, row: list[Any]) -> Ticket:
     state, label, run, position, estimate_ms, priority, since_ms, left_ms, ttl_ms, fingerprint, keep_s, *rest = row
-    holder, asked, _ = rest
+    holder, asked, _, bundle = rest
     times = (since_ms, left_ms, int(ttl_ms))
     return Ticket(
         name, state, label, run, position, estimate_ms, priority, *times, fingerprint, int(keep_s), holder,
-        alternatives_in(asked),
+        alternatives_in(asked), bundle,
     )  # fmt: skip

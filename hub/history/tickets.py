@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from hub.capacity.models import LeaseHolder, alternatives_in
+from hub.capacity.models import LeaseHolder
+from hub.capacity.wishes import alternatives_in
 from hub.core import Hub
 from hub.history.explained import NextStep, Now
 from hub.history.holders import held_by, holder_facts

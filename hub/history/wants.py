@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 
 from hub.capacity.attributes import PoolClass
-from hub.capacity.models import Alternative, alternatives_in
 from hub.capacity.shared import Shared
 from hub.capacity.where import Where, failing, parse, suits
+from hub.capacity.wishes import Alternative, alternatives_in
 from hub.core import Hub
 from hub.store.lenient import read_each
 

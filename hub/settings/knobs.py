@@ -74,6 +74,11 @@ class Knob:
         return f": it is a {'whole number' if self.read is read_integer else 'number'} from {low} to {high}"
 
 
+def count(name: str, low: int = 0, high: int = 2**31, *, also: str = "") -> Knob:
+    """Return the knob of a whole number within bounds; `also` is another name of its variable."""
+    return Knob(name, read_integer, low, high, aliases=(also,) if also else ())
+
+
 def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
     """Return the value, moved up to the minimum or down to the maximum, in its own type."""
     kind = type(value)

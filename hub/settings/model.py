@@ -19,6 +19,7 @@ from hub.settings.knobs import (
     YEAR_S,
     BadSetting,
     Knob,
+    count,
     mask_url,
     one_of,
     read_caps,
@@ -40,10 +41,6 @@ from hub.settings.realms import read_served
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
 
 _HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # words in the names of variables whose values are never shown
-
-
-def _count(name: str, low: int = 0, high: int = 2**31, *, also: str = "") -> Knob:
-    return Knob(name, read_integer, low, high, aliases=(also,) if also else ())
 
 
 def _seconds(name: str, low: float = 0, high: float = YEAR_S, *, also: str = "") -> Knob:
@@ -84,7 +81,7 @@ class HubSettings(BaseSettings):
 
     host: Annotated[str, Knob("HUB_HOST", read_text)] = "127.0.0.1"
     """Address to listen on. Anything but loopback needs secrets."""
-    port: Annotated[int, _count("HUB_PORT", 0, 65_535)] = 8080
+    port: Annotated[int, count("HUB_PORT", 0, 65_535)] = 8080
     """TCP port to listen on; 0 takes a free one."""
     allowed_hosts: Annotated[tuple[str, ...], Knob("HUB_ALLOWED_HOSTS", read_names)] = ()
     """Names callers may use for this hub, comma-separated. Unset: loopback's while no secret is set, else any."""
@@ -92,14 +89,14 @@ class HubSettings(BaseSettings):
     """Hosts of hooks that may have private addresses, comma-separated. Too many: hooks reach services inside."""
     allowed_origins: Annotated[tuple[str, ...], Knob("HUB_ALLOWED_ORIGINS", read_origins)] = ()
     """Origins of web pages that may call, comma-separated, such as https://console.example. Unset: the hub's own."""
-    workers: Annotated[int, _count("HUB_WORKERS", 1, 256)] = 1
+    workers: Annotated[int, count("HUB_WORKERS", 1, 256)] = 1
     """Server processes. Too few leave cores idle; each further one costs about 80 MB and its own Redis connections."""
 
     gate_host: Annotated[str, Knob("HUB_GATE_HOST", read_text)] = "127.0.0.1"
     """Address that `hub gate` listens on. Beyond loopback every caller needs a credential, at the hub as well."""
-    gate_port: Annotated[int, _count("HUB_GATE_PORT", 0, 65_535)] = 4444
+    gate_port: Annotated[int, count("HUB_GATE_PORT", 0, 65_535)] = 4444
     """TCP port of `hub gate`; 0 takes a free one."""
-    gate_connections: Annotated[int, _count("HUB_GATE_CONNECTIONS", 1, 65_536)] = 1000
+    gate_connections: Annotated[int, count("HUB_GATE_CONNECTIONS", 1, 65_536)] = 1000
     """Callers of one credential at a gate, waiting ones too. Too low: large runs get 503; too high: one takes all."""
     gate_idle_s: Annotated[float, _seconds("HUB_GATE_IDLE_SECONDS", 1)] = 300.0
     """An HTTP tunnel of a gate without requests ends so soon. Too low: slow tests lose it; too high: lost ones stay."""
@@ -125,11 +122,11 @@ class HubSettings(BaseSettings):
     """Time to connect to Redis; 0: no bound. Too low: refused in a failover; too high: callers wait for their 503."""
     redis_timeout_s: Annotated[float, _from_ms("REDIS_ASYNC_TIMEOUT_MS")] = 5.0
     """Time for one answer of Redis; 0: no bound. Too low: repeats under load; too high: callers wait for their 503."""
-    redis_health_timeout_ms: Annotated[int, _count("REDIS_HEALTH_TIMEOUT_MS", 100, 86_400_000)] = 1000
+    redis_health_timeout_ms: Annotated[int, count("REDIS_HEALTH_TIMEOUT_MS", 100, 86_400_000)] = 1000
     """Time for the ping of /health. Too low: a busy Redis looks dead; too high: the load balancer gives up first."""
-    redis_breaker_threshold: Annotated[int, _count("REDIS_BREAKER_THRESHOLD", 1)] = 3
+    redis_breaker_threshold: Annotated[int, count("REDIS_BREAKER_THRESHOLD", 1)] = 3
     """Failed pings in a row before /health stops asking. Too low: one hiccup opens it; too high: slow answers."""
-    redis_breaker_cooldown_ms: Annotated[int, _count("REDIS_BREAKER_COOLDOWN_MS", 500, 86_400_000)] = 5000
+    redis_breaker_cooldown_ms: Annotated[int, count("REDIS_BREAKER_COOLDOWN_MS", 500, 86_400_000)] = 5000
     """How long /health then answers 503 unasked. Too low: it burdens a recovering Redis; too high: late to notice."""
 
     node_timeout_s: Annotated[float, _seconds("HUB_NODE_TIMEOUT", 1, also="HUB_NODE_TIMEOUT_SECONDS")] = 60.0
@@ -144,9 +141,9 @@ class HubSettings(BaseSettings):
     """No expiry for this long after Redis was away. Too low: nodes not yet heard are lost; too high: the dead stay."""
     sweeper_keep_if_available: Annotated[bool, _flag("HUB_SWEEPER_KEEP_IF_AVAILABLE")] = False
     """true keeps a stale node that still has free slots: a node that crashed while idle then stays for ever."""
-    sweeper_brake_percent: Annotated[int, _count("HUB_SWEEPER_BRAKE_PERCENT", 1, 100)] = 20
+    sweeper_brake_percent: Annotated[int, count("HUB_SWEEPER_BRAKE_PERCENT", 1, 100)] = 20
     """More stale nodes at once, and only this share goes per interval; 100: any number. Too low: real deaths linger."""
-    sweeper_brake_min: Annotated[int, _count("HUB_SWEEPER_BRAKE_MIN", 1)] = 3
+    sweeper_brake_min: Annotated[int, count("HUB_SWEEPER_BRAKE_MIN", 1)] = 3
     """Fewer stale nodes never brake. Too low: one death in a small fleet does; too high: a small fleet has no brake."""
 
     label_kinds: Annotated[str, Knob("HUB_LABEL_KINDS", read_text)] = "*"
@@ -171,29 +168,33 @@ class HubSettings(BaseSettings):
     """How long a slot waits for a holder whose lease ended early. Too low: it may overlap; too high: idle slots."""
     recycle_timeout_s: Annotated[float, _seconds("HUB_RECYCLE_TIMEOUT_SECONDS", 1, 86_400)] = 120.0
     """When a slot that is not made fresh is named. Too low: slow nodes are named; too high: stuck ones late."""
-    grant_replicas: Annotated[int, _count("HUB_GRANT_REPLICAS", 0, 5)] = 0
+    grant_replicas: Annotated[int, count("HUB_GRANT_REPLICAS", 0, 5)] = 0
     """Replicas of Redis that have a lease before its borrower does. Too few: a failover loses it; too many: 503s."""
     borrow_ttl_sweep_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_SECONDS", 0.05)] = 10.0
     """Pause between lease sweeps. Too low: work for nothing; too high: lapsed slots come back later."""
     borrow_ttl_sweep_min_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_MIN_SECONDS", 0.05)] = 5.0
     """Least lease sweep interval that is accepted. Lower it in tests only."""
-    borrow_concurrency_default: Annotated[int, _count("HUB_BORROW_CONCURRENCY_DEFAULT")] = 0
+    borrow_concurrency_default: Annotated[int, count("HUB_BORROW_CONCURRENCY_DEFAULT")] = 0
     """Live leases per label without a cap of its own; 0: no cap. Too low: free slots stay unused."""
     borrow_concurrency_caps: Annotated[str, Knob("HUB_BORROW_CONCURRENCY_CAPS", read_caps)] = ""
     """Caps per label as LABEL=N, separated by commas. Too low: free slots of that label stay unused."""
 
     borrow_queue_timeout_s: Annotated[float, _seconds("HUB_BORROW_QUEUE_TIMEOUT_SECONDS", 1)] = 30.0
     """How long a borrow waits in the queue. Too low: callers come back and queue anew; too high: it seems to hang."""
-    borrow_queue_max_per_label: Annotated[int, _count("HUB_BORROW_QUEUE_MAX_PER_LABEL", 1)] = 100
+    borrow_queue_max_per_label: Annotated[int, count("HUB_BORROW_QUEUE_MAX_PER_LABEL", 1)] = 100
     """Waiters per label; more are refused. Too low: bursts are turned away; too high: people wait for nothing."""
-    borrow_queue_max_per_run: Annotated[int, _count("HUB_BORROW_QUEUE_MAX_PER_RUN", 1)] = 5
+    borrow_queue_max_per_run: Annotated[int, count("HUB_BORROW_QUEUE_MAX_PER_RUN", 1)] = 5
     """Waiters per run; more are refused. Too low: parallel runs are turned away; too high: one run fills the queue."""
+    bundle_patience_s: Annotated[float, _seconds("HUB_BUNDLE_PATIENCE_SECONDS")] = 30.0
+    """After so long slots are set aside for the oldest bundle. Too low: they idle; too high: single borrows pass it."""
+    bundle_reserve_s: Annotated[float, _seconds("HUB_BUNDLE_RESERVE_SECONDS", 1)] = 900.0
+    """For how long at most; then another has its turn. Too low: large bundles never get all; too high: others wait."""
 
-    max_control_body_bytes: Annotated[int, _count("HUB_MAX_CONTROL_BODY_BYTES", 8192, 1_048_576)] = 65_536
+    max_control_body_bytes: Annotated[int, count("HUB_MAX_CONTROL_BODY_BYTES", 8192, 1_048_576)] = 65_536
     """Longest request body. Too low: large registrations get 413; too high: rubbish takes memory."""
-    max_log_body_bytes: Annotated[int, _count("HUB_MAX_LOG_BODY_BYTES", 8192, 16_777_216)] = 1_048_576
+    max_log_body_bytes: Annotated[int, count("HUB_MAX_LOG_BODY_BYTES", 8192, 16_777_216)] = 1_048_576
     """Longest body of the log endpoints. Too low: log batches get 413; too high: rubbish takes memory."""
-    max_bytes_under_way: Annotated[int, _count("HUB_UNDER_WAY_MAX_BYTES", 0, 2**40, also="HUB_MAX_BYTES_UNDER_WAY")] = (
+    max_bytes_under_way: Annotated[int, count("HUB_UNDER_WAY_MAX_BYTES", 0, 2**40, also="HUB_MAX_BYTES_UNDER_WAY")] = (
         67_108_864
     )
     """Bytes of large bodies at a time, half of them of one caller. Too low: they wait in turn; too high: memory."""
@@ -201,17 +202,17 @@ class HubSettings(BaseSettings):
     """Time to send the headers. Too low: bad lines are cut off; too high: half requests hold connections."""
     keep_alive_timeout_s: Annotated[float, _seconds("HUB_KEEP_ALIVE_TIMEOUT_SECONDS", 5, 300)] = 30.0
     """How long an idle connection stays. Too low: every beat connects anew; too high: idle connections pile up."""
-    connections_per_address: Annotated[int, _count("HUB_CONNECTIONS_PER_ADDRESS", 0, 65_536)] = 0
+    connections_per_address: Annotated[int, count("HUB_CONNECTIONS_PER_ADDRESS", 0, 65_536)] = 0
     """Most connections of one address, a proxy's too; 0: three quarters of all. Too low: idle ones are cut."""
     request_timeout_s: Annotated[float, _seconds("HUB_REQUEST_TIMEOUT_SECONDS", 5, 600)] = 60.0
     """Time for a whole request. Too low: waiting borrowers are cut short; too high: lost clients hold their place."""
     node_token_s: Annotated[float, Knob("HUB_NODE_TOKEN_DAYS", read_integer, 1, 3650, scale=86_400)] = 90 * 86_400.0
     """Keeps a token made by joining so long unused. Too low: idle machines join anew; too high: names stay taken."""
-    audit_max_entries: Annotated[int, _count("HUB_AUDIT_MAX_ENTRIES", 100)] = 5000
+    audit_max_entries: Annotated[int, count("HUB_AUDIT_MAX_ENTRIES", 100)] = 5000
     """Entries the audit log keeps. Too low: yesterday is gone; too high: about 300 bytes of Redis memory each."""
-    history_max_entries: Annotated[int, _count("HUB_HISTORY_MAX_ENTRIES", 100, 1_000_000)] = 20_000
+    history_max_entries: Annotated[int, count("HUB_HISTORY_MAX_ENTRIES", 100, 1_000_000)] = 20_000
     """Events the history keeps. Too low: `hub why` soon forgets; too high: about 200 bytes of Redis memory each."""
-    usage_days: Annotated[int, _count("HUB_USAGE_DAYS", 1, 3650)] = 400
+    usage_days: Annotated[int, count("HUB_USAGE_DAYS", 1, 3650)] = 400
     """Days for which figures of usage are kept. Too low: last month is gone; too high: Redis memory for each name."""
     dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_link)] = ""
     """Where /dashboard redirects to. Unset: to the console of this hub."""

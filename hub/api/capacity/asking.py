@@ -11,11 +11,13 @@ from hub.api.inputs import UnreadBody, hub_of, unread_body_of
 from hub.api.operations import takes
 from hub.api.realms.spilling import where_else
 from hub.api.shapes import reading as bodies
-from hub.api.shapes.lease_bodies import BorrowBody, read_any_of
+from hub.api.shapes.bundle_bodies import BundleBody
+from hub.api.shapes.lease_bodies import BorrowBody, TermsBody, read_any_of
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
-from hub.capacity.models import Alternative, BorrowRequest, LeaseHolder
+from hub.capacity.models import BorrowRequest, LeaseHolder
 from hub.capacity.where import parse
+from hub.capacity.wishes import Alternative, BundlePart, BundleWish
 from hub.core import Hub
 from hub.errors import MissingMember
 from hub.settings import Settings
@@ -58,6 +60,15 @@ def alternative(hub: Hub, label: str, where: str) -> Alternative:
     return Alternative(name, demanded.want, demanded.tree, demanded.text)
 
 
+@takes(body=BundleBody)
+async def asked_bundle(request: Request) -> tuple[BundleWish, BundleBody]:
+    """Return what a bundle asks for, and its body; raises as `asked` does."""
+    said = BundleBody.read(await bodies.read_body(request))
+    found = [(alternative(hub_of(request), each.label_key, each.where), each.count) for each in said.parts]
+    parts = tuple(BundlePart(*each, count) for each, count in found)
+    return BundleWish(parts, said.same_node, said.together), said
+
+
 def asked_label(hub: Hub, text: str, least: int = 2) -> Label:
     """Return the label that a borrower asks for, which has at least so many segments and may have wildcards; raises
     `InvalidLabel`."""
@@ -69,18 +80,42 @@ def borrow_request(
     request: Request, hub: Hub, wish: Wish, said: BorrowBody, run: str, by: LeaseHolder
 ) -> BorrowRequest:
     """Return the borrow that a body asks for, of a run and by a holder."""
+    elsewhere, home_s = where_else(request, hub, said.realms)
+    several, more = wish.alternatives, ""
+    if several or said.prefer:
+        more = f"\0where\0{[each[:2] for each in several]}\0{said.prefer}"
+    wanted = _on_terms(request, hub, wish.labels[0], said, run, by, more)
+    return wanted._replace(
+        # A borrow that other realms may serve waits, however long the queue of this realm is.
+        limit_ms=-1 if elsewhere else wanted.limit_ms,
+        elsewhere=elsewhere,
+        home_ms=int(home_s * 1000),
+        alternatives=several,
+        prefer=said.prefer,
+    )
+
+
+def bundle_request(
+    request: Request, hub: Hub, wish: BundleWish, said: BundleBody, run: str, by: LeaseHolder
+) -> BorrowRequest:
+    """Return the borrow of several slots that a body asks for, of a run and by a holder."""
+    rows = [(part.label, part.want, part.number) for part in wish.parts]
+    more = f"\0bundle\0{rows}\0{wish.same_node}\0{wish.together}"
+    wanted = _on_terms(request, hub, wish.parts[0].label, said, run, by, more)
+    return wanted._replace(bundle=wish.text, hopes=said.wait_for_pool)
+
+
+def _on_terms(
+    request: Request, hub: Hub, label: str, said: TermsBody, run: str, by: LeaseHolder, more: str
+) -> BorrowRequest:
+    """Return a borrow of one slot on the terms in a body. `more`: what else a repeat under its key must ask for."""
     settings = hub.settings
     ttl_s = settings.borrow_ttl_s if said.ttl_seconds is None else said.ttl_seconds
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     is_default = said.ttl_seconds is None or said.ttl_is_default
-    elsewhere, home_s = where_else(request, hub, said.realms)
     key, attempt = bodies.request_key(request), new_attempt(settings.realm)
-    label, several = wish.labels[0], wish.alternatives
-    whole = f"{label}\0{ttl_s}\0{run}" + (f"\0{by.user_id}" if by.user_id else "")
-    if several or said.prefer:
-        whole += f"\0where\0{[each[:2] for each in several]}\0{said.prefer}"
-    wait_s = longest_wait_s(settings)
-    limit_s = said.max_wait_seconds
+    whole = f"{label}\0{ttl_s}\0{run}" + (f"\0{by.user_id}" if by.user_id else "") + more
+    wait_s, limit_s = longest_wait_s(settings), said.max_wait_seconds
     return BorrowRequest(
         label=label,
         ttl_ms=int(ttl_s * 1000) * (-1 if is_default else 1),
@@ -92,13 +127,8 @@ def borrow_request(
         keyed=key is not None,
         priority=said.priority,
         wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),
-        # A borrow that other realms may serve waits, however long the queue of this realm is.
-        limit_ms=-1 if limit_s is None or elsewhere else int(limit_s * 1000),
-        elsewhere=elsewhere,
-        home_ms=int(home_s * 1000),
+        limit_ms=-1 if limit_s is None else int(limit_s * 1000),
         holder=by.text,
-        alternatives=several,
-        prefer=said.prefer,
     )
 
 

@@ -16,8 +16,8 @@ from hub.api.shapes.jobs import JobDemandShape
 from hub.api.shapes.nodes import DemandShape
 from hub.api.shapes.readers import whole_number
 from hub.capacity.labels import parse_label
-from hub.capacity.models import Alternative
 from hub.capacity.where import parse
+from hub.capacity.wishes import Alternative
 from hub.errors import BadWhere, InvalidLabel, InvalidValue, JobNotFound
 from hub.tokens.secrets import ADMIN, RUNNER
 

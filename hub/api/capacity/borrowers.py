@@ -8,14 +8,14 @@ from fastapi import Request
 
 from hub.api.callers.caller import Caller
 from hub.api.handling.context import remote_ip
-from hub.api.shapes.lease_bodies import BorrowBody, ReturnBody, read_reason
+from hub.api.shapes.lease_bodies import ReturnBody, TermsBody, read_reason
 from hub.api.shapes.leases import HolderShape
 from hub.capacity.models import LeaseHolder, Ticket
 from hub.capacity.refusals import not_holder
 from hub.wire import time_at
 
 
-def holder_of(request: Request, caller: Caller, said: BorrowBody) -> LeaseHolder:
+def holder_of(request: Request, caller: Caller, said: TermsBody) -> LeaseHolder:
     """Return who will hold the lease of a borrow: the user of the token, and the name that the caller gives itself, its
     run or, for want of both, its address."""
     client = remote_ip(request) or ""

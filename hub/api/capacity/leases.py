@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Depends, Request
 
@@ -58,6 +60,7 @@ from hub.tokens.secrets import ADMIN, NODE, RUNNER
 from hub.usage.models import OTHER
 
 router = APIRouter(tags=["sessions"])
+A = TypeVar("A")
 IN_VAIN = (WaitedInVain, CallerGone)
 RECHECK_S = (
     1.0  # after a longer wait the caller's token is looked at again; a hub knows of a revoked one within a second
@@ -66,7 +69,8 @@ NOT_ALLOWED = (LabelNotAllowed, PriorityNotAllowed)
 NO_SLOT_LENT = (NoCapacity, NoSuchPool, Forbidden)  # the refusals that usage counts
 
 
-async def _denied(_: Request, refusal: HubError) -> None:
+async def denied(_: Request, refusal: HubError) -> None:
+    """Count a borrow that was refused before its endpoint."""
     if isinstance(refusal, Unauthorized | Stopping | MissingMember | InvalidLabel | BadWhere | InvalidValue):
         metrics.borrow_outcomes.labels("unknown", "denied").inc()
 
@@ -104,7 +108,7 @@ AskedBorrow = Annotated[Wish, Depends(asked)]
             TooManyExpressions,
         ),
         about=Subject("borrow", in_body=True),
-        denied=_denied,
+        denied=denied,
         borrows=True,
         below_v2="/borrow",
     ),
@@ -118,9 +122,35 @@ async def borrow(request: Request, hub: LendingHub, caller: Caller, wish: AskedB
     highest priority. With `where` only a slot that is so is lent, and `hint` says why none could be. With `anyOf` a
     slot of any of these is lent, a free one of the first if there is one; the answer has the label that it is for.
     """
-    label, who = wish.labels[0], (caller.team, caller.name if caller.user else "")
+    with counting(hub, caller, *wish.labels) as counted:
+        said = wish.sent.read()
+        caller.check_priority(said.priority)
+        by = holder_of(request, caller, said)
+        wanted = borrow_request(request, hub, wish, said, bodies.run_id(request, said.run_id), by)
+        await follow(hub, wanted)
+        if not said.wait_for_pool and not wanted.elsewhere:
+            await hub.hints.check(*wish.labels)
+        lease = await lend(hub, wanted, hub.leases.borrow(wanted, lambda: hung_up(request)))
+    await deliver(request, hub, caller, wanted, counted.started, lease)
+    counted.served.inc()
+    return Answer(granted(hub, lease, said.run_name or None), run=lease.run)
+
+
+class Counting(NamedTuple):
+    """What is counted of a borrow that is under way: since when it is, on the monotonic clock, and where it counts as
+    served."""
+
+    started: float
+    served: Any
+
+
+@contextmanager
+def counting(hub: Hub, caller: Caller, *labels: str) -> Iterator[Counting]:
+    """Count a borrow of these labels under the first, how long the block takes, and a refusal in it. Raises
+    `LabelNotAllowed`."""
+    label, who = labels[0], (caller.team, caller.name if caller.user else "")
     try:
-        for each in wish.labels:
+        for each in labels:
             caller.check_label(each)
     except LabelNotAllowed:
         hub.usage.refused(OTHER, *who)  # a caller may make up as many labels as it likes
@@ -130,18 +160,7 @@ async def borrow(request: Request, hub: LendingHub, caller: Caller, wish: AskedB
     counted.requests.inc()
     started = time.monotonic()
     try:
-        said = wish.sent.read()
-        caller.check_priority(said.priority)
-        by = holder_of(request, caller, said)
-        wanted = borrow_request(request, hub, wish, said, bodies.run_id(request, said.run_id), by)
-        if tracing.on and wanted.keyed:  # a repeat with the same key is the same ticket
-            await traces.follow(hub.store, traces.ticket(wanted.request))
-            traces.keep(hub.store, traces.ticket(wanted.request))
-        if not said.wait_for_pool and not wanted.elsewhere:
-            await hub.hints.check(*wish.labels)
-        lease = await _lend(hub, request, wanted)
-        if tracing.on:
-            traces.keep(hub.store, traces.lease(lease.slot, lease.token))
+        yield Counting(started, counted.served)
     except HubError as error:
         if isinstance(error, NO_SLOT_LENT):
             hub.usage.refused(label, *who)
@@ -149,33 +168,52 @@ async def borrow(request: Request, hub: LendingHub, caller: Caller, wish: AskedB
         raise
     finally:
         counted.seconds.observe(time.monotonic() - started)
+
+
+async def follow(hub: Hub, wanted: BorrowRequest) -> None:
+    """Let the trace of a borrow with a key go on that of its ticket: a repeat with the same key is the same ticket."""
+    if tracing.on and wanted.keyed:
+        await traces.follow(hub.store, traces.ticket(wanted.request))
+        traces.keep(hub.store, traces.ticket(wanted.request))
+
+
+async def deliver(
+    request: Request, hub: Hub, caller: Caller, wanted: BorrowRequest, started: float, *leases: Lease
+) -> None:
+    """Undo leases whose caller has hung up, or may not borrow any more: then raise as `admit` does."""
+    if tracing.on:
+        for lease in leases:
+            traces.keep(hub.store, traces.lease(lease.slot, lease.token))
     if await is_gone(request):
-        await hub.leases.undo(wanted, lease)
+        await hub.leases.borrowing.undo(wanted, *leases)
     if caller.by and time.monotonic() - started > RECHECK_S:
-        await still_admitted(request, hub, wanted, lease)
-    counted.served.inc()
-    return Answer(granted(hub, lease, said.run_name or None), run=lease.run)
+        await still_admitted(request, hub, wanted, *leases)
 
 
-async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
+async def lend(hub: Hub, wanted: BorrowRequest, lent: Awaitable[A]) -> A:
+    """Return what a borrow gets; a refusal says where it would have waited, and what may be meant."""
     try:
-        return await hub.leases.borrow(wanted, lambda: hung_up(request))
+        return await lent
     except NoCapacity as error:
         if "position" not in error.facts:  # the borrow was never queued: answer the place that it would have had
             place = await hub.tickets.prospect(wanted)
             error.facts.update(place.facts())
-        if hint := await hub.hints.of(wanted.label, *wanted.alternatives):
+        if hint := await hub.hints.of_borrow(wanted):
+            error.facts["hint"] = hint
+        raise
+    except NoSuchPool as error:
+        if hint := await hub.hints.of_borrow(wanted):
             error.facts["hint"] = hint
         raise
 
 
-async def still_admitted(request: Request, hub: Hub, wanted: BorrowRequest, lease: Lease) -> None:
-    """Undo a lease that was waited for by a caller that may not borrow any more, and raise as `admit` does: its token
+async def still_admitted(request: Request, hub: Hub, wanted: BorrowRequest, *leases: Lease) -> None:
+    """Undo leases that were waited for by a caller that may not borrow any more, and raise as `admit` does: its token
     may have ended meanwhile."""
     try:
         await admit_again(request)
     except (Unauthorized, Forbidden):
-        await hub.leases.undo(wanted, lease)
+        await hub.leases.borrowing.undo(wanted, *leases)
         raise
 
 
@@ -205,6 +243,8 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
         runId=lease.run,
         item=said,
     )
+    if holder and holder.bundle:
+        shown["bundle"] = holder.bundle
     if lease.realm is not None:
         shown["realm"] = lease.realm
     return shown
@@ -285,12 +325,10 @@ async def give_back(
 async def renew(request: Request, hub: Hub, caller: Caller, said: Sent[RenewBody]) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when the lease has ended, and 403
     `not-holder` to a caller that does not hold it."""
-    slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
-    if ttl_s is not None:
-        ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
+    slot, token = said.browser_id, said.lease_token
     if tracing.on:
         await traces.follow(hub.store, traces.lease(slot, token))
-    ttl_ms = None if ttl_s is None else int(ttl_s * 1000) * (-1 if said.ttl_is_default else 1)
+    ttl_ms = renewed_ms(hub, said.ttl_seconds, said.ttl_is_default)
     held, left_ms = await at_lender(
         request, hub, key_part(slot.strip()), token,
         lambda lending: lending.leases.renew(key_part(slot.strip()), token, ttl_ms, caller.by),
@@ -298,6 +336,15 @@ async def renew(request: Request, hub: Hub, caller: Caller, said: Sent[RenewBody
     return Answer(
         RenewedShape(browserId=slot, leaseToken=held, ttlSeconds=left_ms / 1000, expiresAtUtc=in_ms(hub, left_ms))
     )
+
+
+def renewed_ms(hub: Hub, ttl_s: float | None, is_default: bool) -> int | None:
+    """Return for how many ms a renewal asks, within the settings; negative for a default of the client, None where it
+    does not say it."""
+    if ttl_s is None:
+        return None
+    ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
+    return int(ttl_s * 1000) * (-1 if is_default else 1)
 
 
 @router.get(

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 
 from hub.api.capacity.asking import longest_wait_s
 from hub.api.capacity.borrowers import check_ticket, holder_shape, said_reason
+from hub.api.capacity.bundles import bundle_shape
 from hub.api.capacity.leases import granted, hung_up, still_admitted
 from hub.api.handling import traces
 from hub.api.handling.context import is_gone
@@ -14,20 +15,25 @@ from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.bundles import GrantedBundleShape
 from hub.api.shapes.leases import (
     AlternativeShape,
+    BundlePlaceShape,
     CancelledShape,
     GrantedTicketShape,
     LabelQueueShape,
+    PartShape,
     PlaceShape,
     QueueShape,
     WaitingTicketShape,
 )
 from hub.api.shapes.readers import whole_number
+from hub.capacity.bundles import Reserver
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt
 from hub.capacity.models import BorrowRequest, LeaseHolder, Ticket
 from hub.capacity.tickets import LabelQueue
+from hub.capacity.wishes import BundleWish
 from hub.errors import (
     InvalidLabel,
     InvalidValue,
@@ -57,7 +63,7 @@ SHOWN_MAX = 20_000  # tickets of all labels in an answer
 )
 async def queue(hub: Hub, page: Page, query: Query) -> Answer[QueueShape]:
     """Return the borrows that wait, by label, those whose turn is next at the top: a page of the labels, or one label,
-    each with the first `tickets` of its queue.
+    each with the first `tickets` of its queue; and as many of the bundles, which have a line of their own.
 
     `away` counts tickets that no call attends at the moment: the hub passes them over, and they keep their place for a
     minute.
@@ -71,7 +77,32 @@ async def queue(hub: Hub, page: Page, query: Query) -> Answer[QueueShape]:
     queues = await hub.tickets.queues([one] if one else await hub.tickets.labels(offset, limit), tickets)
     queues = [queue for queue in queues if queue.waiting]  # the waiters of other labels have been served since
     shown = [_queue(queue) for queue in queues]
-    return Answer(QueueShape(total=len(queues) if one else total, waiting=waiting, away=away, labels=shown))
+    reserver = await hub.bundles.reserver()
+    bundles = [_bundle(ticket, reserver) for ticket in await hub.bundles.waiting(tickets) if _is_of(ticket, one)]
+    total = len(queues) if one else total
+    return Answer(QueueShape(total=total, waiting=waiting, away=away, labels=shown, bundles=bundles))
+
+
+def _is_of(ticket: Ticket, label: str | None) -> bool:
+    wish = BundleWish.read(ticket.bundle)
+    return wish is not None and (label is None or label in wish.labels)
+
+
+def _bundle(ticket: Ticket, reserver: Reserver) -> BundlePlaceShape:
+    wish, reserving = BundleWish.read(ticket.bundle), reserver.ticket == ticket.id
+    return BundlePlaceShape(
+        ticket=ticket.id,
+        position=ticket.position,
+        runId=ticket.run,
+        priority=ticket.priority,
+        sinceUtc=time_at(ticket.since_ms / 1000),
+        secondsLeft=ticket.left_ms / 1000,
+        holder=holder_shape(LeaseHolder.read(ticket.holder)),
+        parts=[PartShape(label=part.label, where=part.where, count=part.number) for part in wish.parts] if wish else [],
+        sameNode=bool(wish and wish.same_node),
+        reserving=reserving,
+        setAside=reserver.aside if reserving else 0,
+    )
 
 
 def _queue(queue: LabelQueue) -> LabelQueueShape:
@@ -121,7 +152,7 @@ def _estimate(estimate_ms: int) -> float | None:
 )
 async def look(
     request: Request, serving: Serving, caller: Caller, ticket: str, wait: Wait
-) -> Answer[WaitingTicketShape | GrantedTicketShape]:
+) -> Answer[WaitingTicketShape | GrantedTicketShape | GrantedBundleShape]:
     """Return the state of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
     A plain look changes nothing; a lease in the answer belongs to the waiter, and is shown to it alone. With
@@ -162,28 +193,43 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         wait_ms=wait_s * 1000,
         holder=ticket.holder,
         alternatives=ticket.alternatives,
+        bundle=ticket.bundle,
+        hopes=True,  # whether it might wait was decided when it came
     )
     await traces.follow(hub.store, traces.ticket(wanted.request))
     try:
-        lease = await hub.leases.borrow(wanted, lambda: hung_up(request))
+        if ticket.bundle:
+            leases = (await hub.bundles.borrow_all(wanted, lambda: hung_up(request))).leases
+        else:
+            leases = (await hub.leases.borrow(wanted, lambda: hung_up(request)),)
     except WaitedInVain:
         found = await hub.tickets.find(ticket.id)
         return found if found.place is None else await served(request, found, found.place)
     if await is_gone(request):
-        await hub.leases.undo(wanted, lease)
-    await still_admitted(request, hub, wanted, lease)
-    traces.keep(hub.store, traces.lease(lease.slot, lease.token))
-    return Ticket(ticket.id, "granted", lease.label, lease.run, lease=lease)
+        await hub.leases.borrowing.undo(wanted, *leases)
+    await still_admitted(request, hub, wanted, *leases)
+    for lease in leases:
+        traces.keep(hub.store, traces.lease(lease.slot, lease.token))
+    first = leases[0]
+    return Ticket(ticket.id, "granted", first.label, first.run, lease=first)
 
 
-async def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicketShape]:
+async def _shown(hub: Hub, ticket: Ticket) -> Answer[WaitingTicketShape | GrantedTicketShape | GrantedBundleShape]:
     if ticket.lease is None:
         place = WaitingTicketShape(
             **_place(ticket), state="away" if ticket.state == "away" else "waiting", labelKey=ticket.label
         )
-        if ticket.alternatives and (hint := await hub.hints.of(ticket.label, *ticket.alternatives)):
+        if ticket.bundle:
+            found = _bundle(ticket, await hub.bundles.reserver())
+            place["parts"], place["sameNode"] = found["parts"], found["sameNode"]
+            place["reserving"], place["setAside"] = found["reserving"], found["setAside"]
+        if (ticket.alternatives or ticket.bundle) and (hint := await hub.hints.of_borrow(ticket)):
             place["hint"] = hint
         return Answer(place, run=ticket.run)
+    holder = LeaseHolder.read(ticket.lease.holder)
+    if holder and holder.bundle:
+        lent_all = bundle_shape(hub, await hub.bundles.of(holder.bundle))
+        return Answer(GrantedBundleShape(**lent_all, ticket=ticket.id, state="granted"), run=ticket.run)
     lent = granted(hub, ticket.lease, None)
     return Answer(GrantedTicketShape(**lent, ticket=ticket.id, state="granted"), run=ticket.run)
 

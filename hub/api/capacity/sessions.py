@@ -85,6 +85,8 @@ def _session(found: LeaseRecord, hold: Hold, limits: Limits) -> SessionShape:
         secondsLeft=found.left_ms / 1000,
         holder=holder_shape(found.holder),
     )
+    if found.holder and found.holder.bundle:
+        shown["bundle"] = found.holder.bundle
     if found.holder and found.holder.run_name:
         shown["runName"] = found.holder.run_name
     if hold.reason:

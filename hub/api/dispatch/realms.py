@@ -20,7 +20,7 @@ from hub.api.handling.problems import as_hub_error, note_failure, refuse
 from hub.api.operations import EVERYTHING, Found, Table
 from hub.api.paths import SOCKETS, keep_escaped
 from hub.api.pipeline import RequestPipeline
-from hub.api.realms.search import where_lent, where_waiting
+from hub.api.realms.search import where_held, where_lent, where_waiting
 from hub.api.realms.subjects import About, UnknownRealm, about, name_in, needs_body
 from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, TooLarge, Unauthorized
 from hub.observability import realms as of_realms
@@ -137,6 +137,8 @@ class Realms:
             return await where_lent([*self.parts.values()], subject.slot, subject.lease_token) or ""
         if subject.ticket:
             return await where_waiting([*self.parts.values()], subject.ticket) or ""
+        if subject.bundle:
+            return await where_held([*self.parts.values()], subject.bundle) or ""
         return ""
 
     def _of_tag(self, *ids: str) -> str:

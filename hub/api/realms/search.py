@@ -1,5 +1,5 @@
-"""The search for the realm in which a slot is lent or a ticket waits, for a call that neither names a realm nor has a
-subject that a rule decides on."""
+"""The search for the realm in which a slot is lent, a ticket waits or a bundle is held, for a call that neither names a
+realm nor has a subject that a rule decides on."""
 
 from __future__ import annotations
 
@@ -68,10 +68,25 @@ async def where_waiting(parts: Sequence[ServedRealm], ticket: str) -> str | None
             pass
         return Whereabouts.HERE
 
+    return await _where(parts, look, "ticket")
+
+
+async def where_held(parts: Sequence[ServedRealm], bundle: str) -> str | None:
+    """Return the name of the realm in which a bundle is held; None when no realm knows it. Raises as `where_waiting`
+    does."""
+
+    async def look(hub: Hub) -> Whereabouts:
+        there = await hub.store.read("EXISTS", hub.store.keys.bundle(bundle))
+        return Whereabouts.HERE if there else Whereabouts.NOT
+
+    return await _where(parts, look, "bundle")
+
+
+async def _where(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Whereabouts]], what: str) -> str | None:
     said = await _ask(parts, look)
     here = _only(said)
     if here is None and Whereabouts.UNKNOWN in said.values():
-        raise Unavailable("No realm that answers knows this ticket, and not all of them answer.")
+        raise Unavailable(f"No realm that answers knows this {what}, and not all of them answer.")
     return here
 
 

@@ -28,13 +28,14 @@ _BEATS_MAX: Final = 1000
 
 class About(NamedTuple):
     """The subject of a call: names that the rules decide on (`rules`), ids that carry the tag of a realm (`ids`), and a
-    slot or a ticket that the realms have to be searched for."""
+    slot, a ticket or a bundle that the realms have to be searched for."""
 
     rules: tuple[tuple[Kind, str], ...] = ()
     ids: tuple[str, ...] = ()  # ids of workers, tasks and providers: 32 hex digits, in which a realm's tag may be
     slot: str = ""
     lease_token: str = ""
     ticket: str = ""
+    bundle: str = ""
     realm: str | None = None  # the realm in which a borrow is to wait, when its body names one
 
 
@@ -116,6 +117,8 @@ def about(found: Found, scope: Scope, body: bytes | None) -> About:
             return About(slot=said, lease_token=_token_in(scope))
         case "ticket":
             return About(ticket=said)
+        case "bundle":
+            return About(bundle=said)
     return NOTHING
 
 
@@ -148,7 +151,7 @@ def _in_body(kind: str, document: Mapping[str, Any]) -> About:
             document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
     get = neutral.in_old_names(dict(document)).get
     asked = get("labelKey")
-    if kind == "borrow" and asked is None and isinstance(others := get("anyOf"), list):
+    if kind == "borrow" and asked is None and isinstance(others := get("anyOf") or get("parts"), list):
         asked = neutral.in_old_names(others[0]).get("labelKey") if others and isinstance(others[0], dict) else None
     rules: tuple[tuple[Kind, str], ...] = (("labels", label(_text(asked))),)
     if kind == "borrow":

@@ -16,6 +16,7 @@ TIME = "2026-01-02T03:04:05.0000000Z"
 DATE_TIME = {"format": "date-time"}
 SLOT, NODE, LABEL = "rack-7-gpu.a100.eu-1", "rack-7", "gpu:a100:eu"
 TOKEN, RUN = "1875000000000000001", "nightly-42"
+BUNDLE = f"b{TOKEN}"
 TASK, WORKER, JOB = (
     "0b9f4a3e-6a5e-4a2b-9d52-3a1f5d1f6a10",
     "5d2c8a8e-2f0e-4a53-8f6d-6a0c0a4f7b21",
@@ -49,7 +50,7 @@ HeldBackBy = Annotated[
     dict[str, int],
     doc(
         "How many of these for each cause: `unwell`, `draining` (also of a cordon), `not fresh`, `in grace` (a lease "
-        "ended early), `suspect`; counted up to a thousand.",
+        "ended early), `suspect`, `bundle` (set aside for one that waits); counted up to a thousand.",
         {"unwell": 1},
     ),
 ]

@@ -62,7 +62,8 @@ def read_reason(value: Any, name: str) -> str:
     return text
 
 
-def _ttl(value: Any, name: str) -> float:
+def ttl(value: Any, name: str) -> float:
+    """Return a length in seconds; raises `InvalidValue`."""
     seconds = as_seconds(value)
     if seconds is None:
         raise InvalidValue(f"{name} must be a number of seconds", member=name)
@@ -142,21 +143,9 @@ def read_any_of(value: Any, name: str) -> list[AlternativeBody]:
     return [AlternativeBody.read(neutral.in_old_names(each)) for each in value]
 
 
-class BorrowBody(Body):
-    """A borrow: the label that is asked for, and the terms of the lease."""
+class TermsBody(Body):
+    """The terms of a borrow: for how long, for whom, and how long it waits."""
 
-    label_key: Annotated[str, LABEL] = ""
-    where: Where = ""
-    any_of: Annotated[
-        list[AlternativeBody],
-        Member(read_any_of, type="array", maxItems=ANY_OF_MAX, items=AlternativeBody),
-        doc("What else will do, the best first; `label` and `where` come before these and may be left out.", []),
-    ] = []
-    prefer: Annotated[
-        str,
-        Member(_prefer, type="array", maxItems=PREFER_MAX, items=TEXT),
-        doc("Of the free slots that will do, one in which this is warm, the dearest key first.", ["repo-42"]),
-    ] = ""
     ttl_seconds: Annotated[
         float | None,
         Member(_any_ttl, _FINITE, type=["number", "string"]),
@@ -176,6 +165,23 @@ class BorrowBody(Body):
     max_wait_seconds: Annotated[
         float | None, number(0, WAIT_MAX_S), doc("Refused at once when the wait is expected to take longer.", 20)
     ] = None
+
+
+class BorrowBody(TermsBody):
+    """A borrow: the label that is asked for, and the terms of the lease."""
+
+    label_key: Annotated[str, LABEL] = ""
+    where: Where = ""
+    any_of: Annotated[
+        list[AlternativeBody],
+        Member(read_any_of, type="array", maxItems=ANY_OF_MAX, items=AlternativeBody),
+        doc("What else will do, the best first; `label` and `where` come before these and may be left out.", []),
+    ] = []
+    prefer: Annotated[
+        str,
+        Member(_prefer, type="array", maxItems=PREFER_MAX, items=TEXT),
+        doc("Of the free slots that will do, one in which this is warm, the dearest key first.", ["repo-42"]),
+    ] = ""
     wait_for_pool: Annotated[UnlessFalse, doc("False refuses at once where no pool serves the label.", False)] = True
     realms: Annotated[
         tuple[str, ...],
@@ -218,7 +224,7 @@ class RenewBody(Body):
     browser_id: Annotated[str, given_text("missing browserId"), Slot]
     lease_token: Annotated[Text, Token] = ""
     ttl_seconds: Annotated[
-        float | None, Member(_ttl, type="number"), doc("For how many seconds; as long as before unless told.", 60)
+        float | None, Member(ttl, type="number"), doc("For how many seconds; as long as before unless told.", 60)
     ] = None
     ttl_is_default: TtlIsDefault = False
 

@@ -21,6 +21,10 @@ class HolderShape(TypedDict):
 
 Holder = Annotated[HolderShape | None, doc("Its holder; null where the hub does not know it.", None)]
 RunName = Annotated[str, doc("What the borrower called its run.", "nightly")]
+Priority = Annotated[int, doc("From -100 to 100; the higher one is served first.", 0)]
+Since = Annotated[str, doc("Since when it waits.", w.TIME, json_schema_extra=w.DATE_TIME)]
+WaitLeft = Annotated[float, doc("Seconds until it is given up unless it is attended.", 60.0)]
+OfBundle = Annotated[str, doc("The bundle that the lease is of; left out for a lease alone.", w.BUNDLE)]
 
 
 class GrantShape(TypedDict):
@@ -37,6 +41,7 @@ class GrantShape(TypedDict):
     nodeId: Annotated[str | None, doc("The node that offers it.", w.NODE)]
     runName: Annotated[str | None, doc("What the borrower called its run.", "nightly")]
     holder: Holder
+    bundle: NotRequired[OfBundle]
     expiresAtUtc: Annotated[
         str, doc("When the lease lapses unless it is renewed.", w.TIME, json_schema_extra=w.DATE_TIME)
     ]
@@ -98,6 +103,7 @@ class SessionShape(TypedDict):
     ttlSeconds: Annotated[float, doc("For how many seconds it was lent, or renewed.", 60.0)]
     secondsLeft: w.SecondsLeft
     holder: Holder
+    bundle: NotRequired[OfBundle]
     runName: NotRequired[RunName]
     held: NotRequired[w.HeldWhy]
     heldBy: NotRequired[w.HeldBy]
@@ -180,16 +186,46 @@ class AlternativeShape(TypedDict):
     where: Annotated[str, doc("What the slot must be like; empty where any will do.", "vram >= 40")]
 
 
+class PartShape(TypedDict):
+    """One part of a bundle: so many slots."""
+
+    label: w.AskedLabel
+    where: Annotated[str, doc("What each slot must be like; empty where any will do.", "vram >= 40")]
+    count: Annotated[int, doc("How many such slots it wants.", 2)]
+
+
+Parts = Annotated[list[PartShape], doc("What the bundle takes, all of it or nothing.", [])]
+SameNode = Annotated[bool, doc("Whether all its slots are to be on one node.", False)]
+Reserving = Annotated[bool, doc("Whether free slots are set aside for it, as it has waited for long.", False)]
+SetAside = Annotated[int, doc("How many are set aside for it.", 0, ge=0)]
+
+
+class BundlePlaceShape(TypedDict):
+    """A bundle that waits, with its place in the line of bundles."""
+
+    parts: Parts
+    sameNode: SameNode
+    reserving: Reserving
+    setAside: SetAside
+    ticket: w.TicketId
+    position: Annotated[int, doc("The place in the line of bundles, from 1.", 1, ge=0)]
+    runId: w.RunId
+    priority: Priority
+    sinceUtc: Since
+    secondsLeft: WaitLeft
+    holder: Holder
+
+
 class PlaceShape(TypedDict):
     """A borrow that waits, with its place among those of its label that want the same."""
 
     ticket: w.TicketId
     position: w.Position
     runId: w.RunId
-    priority: Annotated[int, doc("From -100 to 100; the higher one is served first.", 0)]
-    sinceUtc: Annotated[str, doc("Since when it waits.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    priority: Priority
+    sinceUtc: Since
     estimatedWaitSeconds: w.Estimate
-    secondsLeft: Annotated[float, doc("Seconds until it is given up unless it is attended.", 60.0)]
+    secondsLeft: WaitLeft
     holder: Holder
     runName: NotRequired[RunName]
     anyOf: NotRequired[
@@ -198,6 +234,10 @@ class PlaceShape(TypedDict):
             doc("What it takes, the best first; left out where any slot of the label will do.", []),
         ]
     ]
+    parts: NotRequired[Parts]
+    sameNode: NotRequired[SameNode]
+    reserving: NotRequired[Reserving]
+    setAside: NotRequired[SetAside]
     hint: NotRequired[
         Annotated[
             str,
@@ -244,6 +284,7 @@ class QueueShape(TypedDict):
     waiting: Annotated[int, doc("How many borrows wait, for any label.", 3, ge=0)]
     away: Annotated[int, doc("How many of them no call attends now.", 0, ge=0)]
     labels: Annotated[list[LabelQueueShape], doc("The queues, those whose turn is next at the top.", [])]
+    bundles: Annotated[list[BundlePlaceShape], doc("The first of those that wait for several slots at once.", [])]
 
 
 class CancelledShape(TypedDict):

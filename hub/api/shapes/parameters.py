@@ -40,6 +40,7 @@ PATH: Final = {
         _part("node_id", "The id of the node.", w.NODE),
         _part("slot_id", "The id of the slot.", w.SLOT),
         _part("slot", "The id of the slot.", w.SLOT),
+        _part("bundle", "The id of the bundle.", w.BUNDLE),
         _part("ticket", "The `Idempotency-Key` of the borrow, or the id of its ticket.", "nightly-42-gpu"),
         _part("label", "The label, two to eight segments; slashes in it are part of it.", w.LABEL),
         _part("pattern", "The pattern of pool labels; `*` stands for any text.", "gpu:*"),
