@@ -16,37 +16,44 @@ function bundle_plans.assign(wish, cells, partly, kept)
   local function full(i)
     local taken = 0
     for _ in pairs(users[i] or {}) do taken = taken + 1 end
-    if taken >= cells[i].room then return true end
+    return taken >= cells[i].room
+  end
+  local function is_under(i, caps_seen)
     for _, cap in ipairs(cells[i].caps) do
-      if (used[cap] or 0) >= cap.room then return true end
+      if caps_seen[cap] then return true end
     end
   end
-  local function shares(i, other)
-    if i == other then return true end
-    for _, cap in ipairs(cells[i].caps) do
-      for _, its in ipairs(cells[other].caps) do
-        if cap == its then return true end
-      end
+  local give
+  -- Move a unit elsewhere, out of a cell or from under a cap. Returns whether that could be done.
+  local function make_room(among, seen)
+    for other = 1, #wish.units do
+      if of[other] and among(of[other]) and give(other, seen) then return true end
     end
   end
-  local function give(u, seen)
+  function give(u, seen)
     for i = 1, upto do
-      if not seen[i] and cells[i].suits[wish.units[u].part] then
+      if not seen[i] and cells[i].room > 0 and cells[i].suits[wish.units[u].part] and not is_under(i, seen) then
         seen[i] = true
-        for other = 1, full(i) and #wish.units or 0 do
-          if other ~= u and of[other] and shares(i, of[other]) and give(other, seen) and not full(i) then break end
+        local fits = true
+        for _, cap in ipairs(cells[i].caps) do
+          if fits and (used[cap] or 0) >= cap.room then
+            seen[cap] = true
+            fits = make_room(function(other) return is_under(other, {[cap] = true}) end, seen)
+          end
         end
-        if not full(i) then move(u, i) return true end
+        fits = fits and (not full(i) or make_room(function(other) return other == i end, seen))
+        if fits then move(u, i) return true end
       end
     end
   end
-  for _, some in ipairs({kept or #cells, kept and #cells}) do
+  local again = (kept or store.has_served_caps) and #cells  -- what was moved for one unit may make room for another
+  for _, some in ipairs({kept or #cells, again, again}) do
     upto = some
     for u = 1, #wish.units do
       if not of[u] and give(u, {}) then count = count + 1 end
-      if not (of[u] or partly) then return nil, count end
     end
   end
+  if count < #wish.units and not partly then return nil, count end
   for u, i in pairs(of) do of[u] = cells[i] end
   return of, count
 end
