@@ -107,13 +107,14 @@ class Holds:
 
     async def causes(self) -> Mapping[str, Mapping[str, int]]:
         """Return for each pool how many slots are held back for each cause: `unwell`, `draining` (also for a cordon),
-        `not fresh`, `in grace` and `suspect`. A slot counts for the first of these; at most `LOOKED_AT` for each.
+        `not fresh`, `in grace`, `suspect` and `bundle` (set aside for one that waits). A slot counts for the first of
+        these; at most `LOOKED_AT` for each.
         """
         keys, cause = self._store.keys, dict[str, str]()
-        unwell, unfresh, revoked, draining, suspects = await self._store.read_all(
+        unwell, unfresh, revoked, draining, suspects, reserved = await self._store.read_all(
             [
                 *(("ZRANGE", key, 0, LOOKED_AT - 1) for key in (keys.unwell, keys.unfresh, keys.revoked)),
-                *(("SRANDMEMBER", key, LOOKED_AT) for key in (keys.draining, keys.suspects)),
+                *(("SRANDMEMBER", key, LOOKED_AT) for key in (keys.draining, keys.suspects, keys.reserved)),
             ]
         )
         indexes = [keys.node_slots(key_part(node)) for node in draining]
@@ -124,7 +125,8 @@ class Holds:
             for some in (of_nodes[: len(draining)], of_nodes[len(draining) :])
         )
         for word, slots in (
-            ("unwell", unwell), ("draining", drained), ("not fresh", unfresh), ("in grace", revoked), ("suspect", aside)
+            ("unwell", unwell), ("draining", drained), ("not fresh", unfresh), ("in grace", revoked),
+            ("suspect", aside), ("bundle", reserved),
         ):  # fmt: skip
             for slot in slots:
                 cause.setdefault(slot, word)

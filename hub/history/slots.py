@@ -33,7 +33,7 @@ async def slot_now(hub: Hub, slot: str) -> Now | None:
     if record.get("place") == "lent" or session is not None:
         return await _lent(hub, slot, record, session, facts)
     if record.get("place") == "held":
-        return await _held(hub, record, facts)
+        return await _held(hub, key_part(slot), record, facts)
     return await _free(hub, record, facts)
 
 
@@ -42,6 +42,8 @@ async def _lent(hub: Hub, slot: str, record: dict[str, str], session: LeaseRecor
         because = "It is in the list of lent slots and nobody holds a session of it; another program put it there."
         rule = "A sweep sends back what is lent without a session."
         return Now("lent", because, facts, (NextStep("grant.lapsed", rule),))
+    if session.holder and session.holder.bundle:
+        facts["bundle"] = session.holder.bundle
     facts |= {
         "label": session.label,
         "run": session.run,
@@ -89,7 +91,7 @@ def _by_rule(limits: Limits, facts: dict[str, Any]) -> list[NextStep]:
     return [NextStep("grant.ended", "The longest hold of its pool ends the lease, renewed or not.", limits.ends_ms)]
 
 
-async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
+async def _held(hub: Hub, slot: str, record: dict[str, str], facts: dict[str, Any]) -> Now:
     node, part = record.get("node", ""), record.get("part", "")
     if facts.get("held"):
         holder = f"its node {node}" if facts["heldBy"] == "node" else "an operator"
@@ -109,6 +111,11 @@ async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
             "node.back", "It is lent again with the next beat of its node, or goes with the node if none comes."
         )
         because = f"Its node {node} has been silent for half of HUB_NODE_TIMEOUT, so it is not lent."
+        return Now("held", because, facts, (step,))
+    if await hub.store.read("SISMEMBER", hub.store.keys.reserved, slot):
+        ticket = facts["reservedFor"] = (await hub.bundles.reserver()).ticket or None
+        because = f"It is set aside for the bundle {ticket}, which has waited for long and lacks other slots."
+        step = NextStep("grant.handed", "It is lent once that has all its slots, or to others once it waits no more.")
         return Now("held", because, facts, (step,))
     return Now("held", f"Its node {node} was not to be lent from.", facts, ())
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hub.capacity.models import LeaseHolder
-from hub.capacity.wishes import alternatives_in
+from hub.capacity.wishes import BundleWish, alternatives_in
 from hub.core import Hub
+from hub.history.bundles import bundle_now
+from hub.history.caps import cap_of, capped_by
 from hub.history.explained import NextStep, Now
 from hub.history.holders import held_by, holder_facts
 from hub.history.reading import FoundEvents
@@ -56,7 +58,7 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
 
 async def _in_line(hub: Hub, ticket: str, word: str, row: list[Any]) -> Now:
     """Return how a ticket is that has a place in the queue."""
-    label, run, position, takes_ms, priority, _, left_ms, _, _, _, holder, asked, *_ = row[1:]
+    label, run, position, takes_ms, priority, _, left_ms, _, _, _, holder, asked, _, bundle = row[1:]
     facts: dict[str, Any] = {
         "label": label,
         "run": run,
@@ -75,6 +77,8 @@ async def _in_line(hub: Hub, ticket: str, word: str, row: list[Any]) -> Now:
     else:
         over = "ticket.left", "without an Idempotency-Key its place is lost"
     rule = f"Unless it is served before: the time this call may wait is over, and {over[1]}."
+    if wish := BundleWish.read(bundle):
+        return await bundle_now(hub, ticket, wish, facts, NextStep(over[0], rule, left_ms))
     return await _waiting(hub, asked, label, position, takes_ms, facts, NextStep(over[0], rule, left_ms))
 
 
@@ -83,9 +87,9 @@ async def _waiting(
 ) -> Now:
     wanted = alternatives_in(asked)
     before = f"{position - 1} wait before it" if position > 1 else "It is the first in the queue"
-    cap, live = await _cap(hub, label)
+    cap, live = await cap_of(hub, label)
     facts |= {"cap": cap or None, "live": live}
-    capped = await _capped(hub, label, cap, live)
+    capped = await capped_by(hub, label, cap, live)
     rule = "When a slot it may use becomes free: labels take turns, and in each the first in the queue is served."
     if len(wanted) > 1 or any(each.where for each in wanted):
         waiting = await hub.store.read("ZCARD", hub.store.keys.queue(label))
@@ -101,28 +105,6 @@ async def _waiting(
         because = f"{before} of {label}, and {await _lack(hub, label)}."
     handed = NextStep("grant.handed", rule, None if takes_ms < 0 else takes_ms)
     return Now("waiting", because, facts, (handed, over))
-
-
-async def _cap(hub: Hub, label: str) -> tuple[int, int]:
-    """Return the cap of a label, 0 for none, and its live leases."""
-    keys = hub.store.keys
-    caps, live = await hub.store.read_all(
-        [("HMGET", keys.caps, f"set:{label}", f"env:{label}", "set", "env"), ("ZCARD", keys.in_flight(label))]
-    )
-    return int(next((each for each in caps if each is not None), 0)), int(live)
-
-
-async def _capped(hub: Hub, label: str, cap: int, live: int) -> tuple[str, str] | None:
-    """Return which cap keeps a label from being served, and the rule by which that ends; None where none does."""
-    if cap and live >= cap:
-        rule = f"When a lease of {label} ends, or its cap is raised (hub caps): first come, first served."
-        return f"{live} of {cap} leases that the cap of {label} allows are live", rule
-    if reached := await hub.queue.served_cap(label):
-        by, cap, live = reached
-        rule = f"When such a lease ends, or the cap is raised (hub caps set {by} N --served): labels take turns."
-        why = f"{live} of {cap} leases that the cap of {by} allows for what it and the pools below it serve are live"
-        return why, rule
-    return None
 
 
 async def _lack(hub: Hub, label: str) -> str:

@@ -86,7 +86,7 @@ async def unsuited(hub: Hub, pool: str, attributes: Mapping[str, Any] | None) ->
     first, each with the clause that fails. `attributes` is None for a slot without any."""
     keys = hub.store.keys
     lines = [line.partition("\t") for line in await hub.store.read("SMEMBERS", keys.all_lines)]
-    near = [f"{label} {want}" for label, _, want in lines if _is_of(pool, label, hub.agreed.holds)]
+    near = [f"{label} {want}" for label, _, want in lines if is_of(pool, label, hub.agreed.holds)]
     heads = await read_each(hub.store, [("ZRANGE", keys.want_line(name), 0, 0) for name in near], [])
     tickets = [head[0] if head else "" for head in heads]
     said = await read_each(hub.store, [("HGET", keys.ticket(ticket), "alternatives") for ticket in tickets])
@@ -104,7 +104,7 @@ async def unsuited(hub: Hub, pool: str, attributes: Mapping[str, Any] | None) ->
     return [text for _, text in sorted(found, reverse=True)[:SHOWN]]
 
 
-def _is_of(pool: str, label: str, holds: Shared) -> bool:
+def is_of(pool: str, label: str, holds: Shared) -> bool:
     """Return whether a pool may serve a label."""
     segments, asked = pool.split(":"), label.split(":")
     if len(segments) != len(asked) and not (holds.prefix if len(segments) > len(asked) else holds.trailing):

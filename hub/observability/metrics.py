@@ -185,6 +185,16 @@ wanted_lines = Gauge(
     "Lines of borrows that wait with where, one for each label and expression, at most 1,000; read when scraped.",
     multiprocess_mode="mostrecent",
 )
+bundles_waiting = Gauge(
+    "hub_bundles_waiting",
+    "Borrows that wait for several slots at once; read when scraped.",
+    multiprocess_mode="mostrecent",
+)
+bundle_slots_reserved = Gauge(
+    "hub_bundle_slots_reserved",
+    "Free slots that are set aside for the bundle that has waited longest; read when scraped.",
+    multiprocess_mode="mostrecent",
+)
 
 sweeps = Counter("hub_sweeps_total", "Passes of a sweeper.", ["service"])
 sweep_errors = Counter("hub_sweep_errors_total", "Records a sweeper failed on.", ["service"])

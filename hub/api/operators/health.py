@@ -229,11 +229,12 @@ async def _read_gauges(state: State) -> None:
 
 async def _refresh(hub: Hub) -> None:
     keys = hub.store.keys
-    nodes, sessions, brake, workers, jobs, later, dead, unwell, paused, classes, lines = await hub.store.read_all(
+    nodes, sessions, brake, workers, jobs, later, dead, unwell, paused, classes, *lines = await hub.store.read_all(
         [
             ("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("HGET", keys.brake, "state"),
             ("ZCARD", keys.worker_beats), ("ZCARD", keys.heads), ("ZCARD", keys.later), ("ZCARD", keys.dead),
             ("ZCARD", keys.unwell), ("HLEN", keys.hooks_paused), ("SCARD", keys.classes), ("SCARD", keys.all_lines),
+            ("ZCARD", keys.bundles), ("SCARD", keys.reserved),
         ]
     )  # fmt: skip
     with suppress(StoreFault):  # fakeredis keeps no statistics
@@ -250,7 +251,9 @@ async def _refresh(hub: Hub) -> None:
     metrics.slots_not_fresh.set((await hub.pools.unfresh()).number)
     metrics.slots_unwell.set(unwell)
     metrics.slot_classes.set(classes)
-    metrics.wanted_lines.set(lines)
+    metrics.wanted_lines.set(lines[0])
+    metrics.bundles_waiting.set(lines[1])
+    metrics.bundle_slots_reserved.set(lines[2])
     hooks = await hub.hooks.all()
     metrics.hook_messages_waiting.set(sum(int(each["waiting"]) for each in hooks))
     metrics.hooks_paused.set(paused)
