@@ -46,7 +46,7 @@ function bundle_plans.assign(wish, cells, partly, kept)
       end
     end
   end
-  local again = (kept or store.has_served_caps) and #cells  -- what was moved for one unit may make room for another
+  local again = (kept or store.has_served_caps) and #cells or nil  -- what was moved for one unit may make room for another
   for _, some in ipairs({kept or #cells, again, again}) do
     upto = some
     for u = 1, #wish.units do

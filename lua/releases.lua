@@ -55,18 +55,20 @@ function releases.hear_stopped(slot, token, by)
 end
 
 -- Take back a lease that was granted to a request and that no caller received, and place its slot. A ticket with an idempotency key
--- keeps the place it had. Of a bundle all leases are taken back. Returns the slot; nil when the lease with this token is over.
+-- keeps the place it had. Of a bundle all leases are taken back. Returns {slot, token, ...}; nil when the lease is over.
 function releases.take_back(request, slot, token, why)
-  local together = bundles.live(bundles.id_of(token))
-  local alone = redis.call('HGET', keys.session(slot), 'leaseToken') == token and not together[1]
-  if not (alone or together[1]) then return nil end
+  local live = bundles.live(bundles.id_of(token))
+  if not live[1] and redis.call('HGET', keys.session(slot), 'leaseToken') == token then live = {{slot, token}} end
+  if not live[1] then return nil end
   redis.call('DEL', keys.request(request))
   handoffs.keep_place(tickets.read(request))
-  for _, each in ipairs(alone and {{slot}} or together) do
+  local taken = {}
+  for _, each in ipairs(live) do
     tickets.settle_delivery(each[1], request)
     releases.release(each[1], slots.read(each[1]), '0', 'grant.undone', why)
+    taken[#taken + 1], taken[#taken + 2] = each[1], each[2]
   end
-  return slot
+  return taken
 end
 
 return releases

@@ -1,8 +1,8 @@
 -- Undo an attempt whose caller is gone or has waited long enough: take back its lease, which goes to the next waiter, or take its
 -- ticket out of the queue, which keeps its place for a while if it has an idempotency key. A lease stays while another attempt got it
 -- too: the caller of that one may use it. An attempt that has not reached the store yet is refused when it does. Safe to repeat.
--- Returns {'undone', slot, token} | {'granted'} (the lease is left alone) | {'left', 'away' | 'dropped'} (the ticket left the queue and
---   keeps its place or was deleted) | {'nothing'} (nothing was undone: it holds nothing, or other attempts have the lease too)
+-- Returns {'undone', slot, token, ...} (of a bundle several) | {'granted'} (the lease is left alone)
+--   | {'left', 'away' | 'dropped'} (the ticket left the queue and keeps its place or was deleted) | {'nothing'} (nothing was undone: it holds nothing, or other attempts have the lease too)
 --   | {'elsewhere', realm, request, slot, token} (it was served in another realm, which has to take the lease back)
 command.finish('capacity/undo', {
   'request',  -- request id
@@ -37,5 +37,5 @@ command.finish('capacity/undo', {
   redis.call('SREM', keys.handed(a.hub), a.request)  -- also when the lease is over
   local freed = releases.take_back(a.request, slot, token, a.why)
   serving.opened()
-  return freed and {'undone', freed, token} or {'nothing'}
+  return freed and {'undone', unpack(freed)} or {'nothing'}
 end)
