@@ -11,7 +11,10 @@ local function gather(t)
   for u, cell in pairs(of) do
     if cell.found then used[cell.slot], of[u] = true, nil end
   end
-  for _, found in pairs(bundle_supply.take(t.wish, of)) do
+  call_state.sets_aside = true
+  local taken = bundle_supply.take(t.wish, of)
+  call_state.sets_aside = nil
+  for _, found in pairs(taken) do
     if found then
       redis.call('HSET', keys.slot(found.slot), 'place', 'held')
       redis.call('SADD', keys.reserved, found.slot)

@@ -8,6 +8,7 @@ call_state.released = {}  -- slot that became free while such a cap has room -> 
 call_state.reopened = {}  -- pools whose maintenance this call has ended: serving.opened serves their waiters
 call_state.torn = {}      -- bundles of which a lease has ended with which the others are to end: list and set
 call_state.unneeded = {} -- slots that are set aside and that their bundle cannot use: bundle_ends.end_reserve offers them
+call_state.sets_aside = nil -- true while slots are taken that are only set aside: caps on what is served do not count
 call_state.unreserved = nil -- true when slots are set aside for no bundle any more: serving.opened offers them
 call_state.passed_over = {} -- labels in which waiters may have been passed over behind tickets of a hub that is gone: list and set
 
@@ -17,7 +18,7 @@ function call_state.begin()
   if call_state.headroom[1] then call_state.headroom = {} end
   if call_state.torn[1] then call_state.torn = {} end
   if call_state.unneeded[1] then call_state.unneeded = {} end
-  call_state.unreserved = nil
+  call_state.unreserved, call_state.sets_aside = nil, nil
   if call_state.passed_over[1] then call_state.passed_over = {} end
   if call_state.reopened[1] then call_state.reopened = {} end
   if call_state.roomy[1] then call_state.roomy, call_state.released = {}, {} end

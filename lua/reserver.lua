@@ -46,7 +46,7 @@ function reserver.complete(t, cells)
   local function live(label) return redis.call('SCARD', keys.served(label)) end
   for _, cell in ipairs(cells) do cell.caps = bundle_cells.caps_of(cell.pool, live, known) end
   local of = bundle_plans.assign(t.wish, cells)
-  if not of then return redis.call('HSET', keys.reserver, 'lacks_room', '1') end
+  if not of then return end
   local found = {}
   for u, cell in ipairs(of) do found[u] = cell.found end
   bundle_handoffs.hand_on(t, found)

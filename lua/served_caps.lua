@@ -12,11 +12,10 @@ local function above(pool)
 end
 
 served_caps.above = above
--- Return how many leases such a cap counts, with the slots that are set aside for a bundle which waits for room under it.
+-- Return how many leases such a cap counts, with the slots that are set aside for a bundle: room is kept for them.
 function served_caps.taken(label)
   local live = redis.call('SCARD', keys.served(label))
-  if not store.bundles or redis.call('HEXISTS', keys.reserver, 'lacks_room') == 0 then return live end
-  for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do
+  for _, slot in ipairs(store.bundles and redis.call('SMEMBERS', keys.reserved) or {}) do
     local pool = redis.call('HGET', keys.slot(slot), 'pool') or ''
     if string.sub(pool .. ':', 1, #label + 1) == label .. ':' then live = live + 1 end
   end
@@ -25,7 +24,7 @@ end
 
 -- Return the label whose cap keeps a pool from serving a further lease, and the cap; nil where none does.
 function served_caps.reached(pool)
-  for _, each in ipairs(store.has_served_caps and above(pool) or {}) do
+  for _, each in ipairs(store.has_served_caps and not call_state.sets_aside and above(pool) or {}) do
     if served_caps.taken(each[1]) >= each[2] then return unpack(each) end
   end
 end

@@ -14,7 +14,8 @@ class OfBundles(Section):
         "a field with its lease",
     )  # fmt: skip
     bundles = One("hub:bundles", "zset", "tickets that wait for several slots at once", "a member while it waits")
-    # Fields: ticket; node: key part of the node on which its slots are to be, '' for any; since_ms, on the hub clock.
+    # Fields: ticket; node: key part of the node on which its slots are to be, '' for any; since_ms, on the hub clock;
+    # units:<label>: leases for which room is kept under the cap of the label.
     reserver = One(
         "hub:reserver", "hash", "the ticket for which slots are set aside, its node, and since when",
         "until it has all, at most `HUB_BUNDLE_RESERVE_SECONDS`",

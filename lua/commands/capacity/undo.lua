@@ -2,7 +2,8 @@
 -- ticket out of the queue, which keeps its place for a while if it has an idempotency key. A lease stays while another attempt got it
 -- too: the caller of that one may use it. An attempt that has not reached the store yet is refused when it does. Safe to repeat.
 -- Returns {'undone', slot, token, ...} (of a bundle several) | {'granted'} (the lease is left alone)
---   | {'left', 'away' | 'dropped'} (the ticket left the queue and keeps its place or was deleted) | {'nothing'} (nothing was undone: it holds nothing, or other attempts have the lease too)
+--   | {'left', 'away' | 'dropped'} (the ticket left the queue and keeps its place or was deleted)
+--   | {'nothing'} (nothing was undone: it holds nothing, or other attempts have the lease too)
 --   | {'elsewhere', realm, request, slot, token} (it was served in another realm, which has to take the lease back)
 command.finish('capacity/undo', {
   'request',  -- request id
