@@ -26,22 +26,24 @@ MODULES = (
     "notifications", "holders", "history", "audit", "hook_labels", "hooks", "hubs",
     # capacity
     "pools", "orders", "slot_digests", "drains", "items", "caps", "wants", "classes", "free_slots", "pool_rules",
-    "shared", "turns", "alternatives", "bundle_wishes", "bundle_line", "listings", "class_listings", "lines", "line_limits", "class_counts",
-    "slot_classes", "served_caps", "revocations", "lease_limits", "suspects", "lease_texts", "freshness", "holds",
-    "kept_holds", "held_slots", "slots", "belonging", "node_processes", "liveness", "reports", "queue_order", "attempts", "tickets",
-    "usage", "usage_days", "bundles", "leases", "endings", "foreign_items", "supply", "choosing", "matching", "fast_borrow",
-    "fits", "waiters", "handoffs", "bundle_plans", "published_pools", "bundle_cells", "bundle_nodes", "bundle_stocks", "bundle_supply", "bundle_handoffs", "reserver", "reserve_turns", "bundle_rounds", "placing", "releases", "bundle_ends", "lease_use", "renewals", "nodes", "serving_classes",
-    "serving_below", "serving", "spill_over", "queue", "bundle_queue", "newcomers", "publications", "tokens",
+    "shared", "turns", "alternatives", "bundle_wishes", "bundle_line", "listings", "class_listings", "lines",
+    "line_limits", "class_counts", "slot_classes", "served_caps", "revocations", "lease_limits", "suspects",
+    "lease_texts", "freshness", "holds", "kept_holds", "held_slots", "slots", "belonging", "node_processes",
+    "liveness", "reports", "queue_order", "attempts", "tickets", "usage", "usage_days", "bundles", "leases",
+    "endings", "foreign_items", "supply", "choosing", "matching", "fast_borrow", "fits", "waiters", "handoffs",
+    "bundle_plans", "published_pools", "bundle_cells", "bundle_nodes", "bundle_stocks", "bundle_supply",
+    "bundle_handoffs", "reserver", "reserve_turns", "bundle_rounds", "placing", "releases", "bundle_ends",
+    "lease_use", "renewals", "nodes", "serving_classes", "serving_below", "serving", "spill_over", "queue",
+    "bundle_queue", "newcomers", "publications", "tokens",
     # jobs
     "quotas", "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains",
     "outcomes", "recalls", "submissions", "schedules", "workers", "incarnations", "providers", "dead_workers",
     "connections",
     # doctor
-    "doctor_members", "doctor_line_members", "doctor_task_members", "doctor_classes", "doctor_lines", "doctor_bundles",
-    "doctor_indexes",
-    "doctor_slots", "doctor_slot_repair", "doctor_places", "doctor_nodes", "doctor_pools", "doctor_waits",
-    "doctor_queue", "doctor_hubs", "doctor_tasks", "doctor_workers", "doctor_jobs", "doctor_providers",
-    "doctor_schedules", "doctor",
+    "doctor_members", "doctor_line_members", "doctor_task_members", "doctor_classes", "doctor_lines",
+    "doctor_bundles", "doctor_indexes", "doctor_slots", "doctor_slot_repair", "doctor_places", "doctor_nodes",
+    "doctor_pools", "doctor_waits", "doctor_queue", "doctor_hubs", "doctor_tasks", "doctor_workers", "doctor_jobs",
+    "doctor_providers", "doctor_schedules", "doctor",
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 
