@@ -89,6 +89,7 @@ class Checks:
             "waits": Check(words.WAITS, _called("pool"), batch=10),
             "runs": Check(words.RUNS, _called("run"), batch=1),
             "hubs": Check(words.HUBS, _called("hub"), grace_ms=GONE_MS),
+            "reserver": Check(words.RESERVER, lambda _: keys.reserver),
             "lifetimes": Check(words.LIFETIMES, "".join, plainly=self._lifetimes),
             "keys": Check(words.KEYS, lambda subject: subject[0], plainly=self._types),
             "libraries": Check(words.LIBRARIES, lambda subject: subject[0], plainly=self._libraries),

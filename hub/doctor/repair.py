@@ -22,7 +22,7 @@ _ENDS_THE_LEASE = {"overdue", "footprint gone"}
 # The order of repairs: the place of a slot, then its lease, then the indexes that follow from both. For jobs and tasks:
 # the records, then the indexes that point to them, then the counts.
 _ORDER = (
-    *("store", "places", "slots", "members", "nodes", "parts", "pools", "lifetimes", "libraries"),
+    *("store", "places", "slots", "members", "reserver", "nodes", "parts", "pools", "lifetimes", "libraries"),
     *("classed", "offers", "hubs", "tickets", "runs", "listings", "lines", "wants", "queues", "waits"),
     *("jobs", "workers", "links", "tasks", "providers", "schedules", "entries"),
 )

@@ -20,12 +20,13 @@ from hub.store.store import Store
 INDEXES = (
     *("beats", "draining", "drain_deadlines", "suspects", "unfresh", "unwell"),
     *("deadlines", "lease_limits", "in_flight", "served", "run", "lent", "node_slots", "node_holds", "pool_slots"),
+    *("bundle", "reserved"),
     "orders",
 )
 # The same of classes of slots and of lines, which follow from tickets.
 LISTINGS = (
     *("free_in", "free_classes", "open_class", "unclassed", "order", "warm", "classes"),
-    *("want_line", "lines", "all_lines", "fitting", "fit", "parked"),
+    *("want_line", "lines", "all_lines", "fitting", "fit", "parked", "bundles"),
 )
 _RECYCLE = Keys.recycle.head
 _OWN = Keys.store.pattern.partition(":")[0] + ":"
@@ -103,6 +104,7 @@ class Walk:
         for index in (*indexes, *(getattr(self._keys, name) for name in ("turns", "wild") if ids[name])):
             async for labels in members_of(self._store, index, "zset"):
                 await self._check("queues", [(label,) for label in labels])
+        await self._check("reserver", [("",) for _ in ids["reserver"]])
         if ids["pending"]:
             async for runs in members_of(self._store, self._keys.pending, "hash"):
                 await self._check("runs", [(run,) for run in runs])

@@ -29,6 +29,7 @@ SLOTS = {
     "pool differs": Trouble("C2", "lent, but the session names another pool"),
     "token differs": Trouble("C2", "lent, but the token its node is told is not that of the session"),
     "not counted": Trouble("C4", "lent, but not counted for the label it was asked for under"),
+    "not of its bundle": Trouble("C2", "lent, but its bundle lacks it, whose renewal and return would miss it"),
     "not of its run": Trouble("C4", "lent, but not listed for its run"),
     "footprint gone": Trouble("C2", "lent, but its footprint was deleted before the lease is over", settles=True),
     "session left": Trouble("C3", "not lent, but there is a session"),
@@ -53,6 +54,8 @@ STRAYS = {
     "free_in": Trouble("C1", "would have a slot lent that is not free there, or has another class", settles=True),
     "warm": Trouble("C1", "would have a slot lent that is not free there, or in which this is not warm", settles=True),
     "want_line": Trouble("C6", "names a ticket that does not wait there"),
+    "bundles": Trouble("C6", "names a ticket that does not wait there"),
+    "reserved": Trouble("C5", "names a slot that is not held, or set aside for no bundle", settles=True),
     "parked": Trouble("C5", "keeps a label from slots of a class although its cap is not reached", settles=True),
 }
 POOLS = {
@@ -99,6 +102,8 @@ STORE = {
     "queue forgotten": Trouble("C5", "says that no borrower waits, and one does"),
     "caps forgotten": Trouble("C4", "says that there is no cap, and there is one"),
     "rules forgotten": Trouble("C10", "says that no pool has a rule, and one has"),
+    "bundles forgotten": Trouble("C5", "says that no bundle waits, and one does"),
+    "bundles remembered": Trouble("C12", "says that a bundle waits, and none does"),
     "matching forgotten": Trouble("C5", "says that no slot has attributes and no ticket wants any, and one does"),
 }
 TICKETS = {
@@ -121,6 +126,7 @@ HUBS = {
     "waiters left": Trouble("C10", "is gone, but waiters of it are left", settles=True),
     "undelivered": Trouble("C6", "is gone, but leases it never delivered are left", settles=True),
 }
+RESERVER = {"in vain": Trouble("C5", "has slots set aside for a ticket that does not wait", settles=True)}
 LIFETIMES = {"for ever": Trouble("C12", "has no lifetime, and nothing would ever delete it")}
 KEYS = {
     "unknown": Trouble("C12", "no key of this hub is called so, and nothing would ever delete it"),

@@ -13,7 +13,7 @@ from hub.core import Hub
 from tests.world import add_node
 
 HUB = "tests-hub"  # it attends all tickets
-_SAID = {
+SAID = {
     "ttl_ms": 900_000, "idle_ms": 0, "run": "r1", "holder": "", "fingerprint": "f", "keep_s": 600, "keyed": 1,
     "repeated": 0, "hub": HUB, "wait_ms": 600_000, "limit_ms": -1, "priority": 0, "max_label": 1_000, "max_run": 1_000,
     "prefer": "",
@@ -44,7 +44,7 @@ async def ask(hub: Hub, ticket: str, *choices: tuple[str, str], **more: Any) -> 
     ]
     plain = len(said) == 1 and not said[0][1]
     answer: list[Any] = await hub.store.script("capacity/borrow")(
-        **{**_SAID, **more}, label=choices[0][0], request=ticket, attempt=f"{ticket}-try",
+        **{**SAID, **more}, label=choices[0][0], request=ticket, attempt=f"{ticket}-try",
         alternatives="" if plain else json.dumps(said),
     )  # fmt: skip
     return answer
