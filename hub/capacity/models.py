@@ -261,7 +261,7 @@ class BorrowRequest(NamedTuple):
     @property
     def in_vain(self) -> str:
         """Return the words that it cannot be served now."""
-        return f"{'Not all of' if self.bundle else 'No browser'} available for {self.what}"
+        return f"{self.what} cannot be lent now" if self.bundle else f"No browser available for {self.what}"
 
     @property
     def asked(self) -> str:

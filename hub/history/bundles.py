@@ -1,5 +1,5 @@
-"""The explanation of a bundle that waits: what of each part there is, which cap is too small, and for whom slots are set
-aside."""
+"""The explanation of a bundle that waits: what there is of each part, which cap is too small, and for whom slots are
+set aside."""
 
 from __future__ import annotations
 
@@ -24,11 +24,8 @@ async def bundle_now(hub: Hub, ticket: str, wish: BundleWish, facts: dict[str, A
     reserver = await hub.bundles.reserver()
     facts |= {"parts": rows, "sameNode": wish.same_node, "reserver": reserver.ticket or None}
     before = facts["position"] - 1
-    why = [
-        f"{before} {'bundle waits' if before == 1 else 'bundles wait'} before it"
-        if before
-        else "It is the first bundle"
-    ]
+    many = "bundle waits" if before == 1 else "bundles wait"
+    why = [f"{before} {many} before it" if before else "It is the first of the bundles"]
     why += [_said(part, row) for part, row in zip(wish.parts, rows, strict=True)]
     why += await _caps(hub, wish)
     if reserver.ticket == ticket:
@@ -37,9 +34,9 @@ async def bundle_now(hub: Hub, ticket: str, wish: BundleWish, facts: dict[str, A
     elif reserver.ticket:
         why.append(f"slots are set aside for {reserver.ticket}")
     rule = (
-        f"When all of it is free at once{' on one node' * wish.same_node}. A slot that becomes free goes first to the "
+        f"When all of it is free at once{' on one node' * wish.same_node}. A slot that becomes free goes to the bundle "
+        "for which slots are set aside, else to one who wants one slot, else to a bundle that it completes."
     )
-    rule += "bundle for which slots are set aside, then to those who want one slot, then to a bundle that it completes."
     steps = [NextStep("grant.handed", rule)]
     if not reserver.ticket:
         patience = seconds(1000 * hub.settings.bundle_patience_s)

@@ -72,8 +72,8 @@ _RULES = {
     "ticket.waiting again": "Its caller is back, so it is in the queue again at its old position.",
     "ticket.away": "Its caller is gone. With an Idempotency-Key it keeps its position for 60 s and is passed over.",
     "ticket.elsewhere": "It had waited for longer than its realm's spill_after_s, and the other realm had a free slot.",
-    "ticket.reserves": "It is the oldest bundle that can be served, and has waited for HUB_BUNDLE_PATIENCE_SECONDS: slots "
-    "that it needs are set aside for it, for HUB_BUNDLE_RESERVE_SECONDS at most.",
+    "ticket.reserves": "It is the oldest bundle that can be served, and has waited for HUB_BUNDLE_PATIENCE_SECONDS: "
+    "slots that it needs are set aside for it, for HUB_BUNDLE_RESERVE_SECONDS at most.",
     "ticket.left": "It no longer waits.",
     "ticket.left timeout": "Its waiting time was over (HUB_BORROW_QUEUE_TIMEOUT_SECONDS, or the time it asked for).",
     "ticket.left gone": "Its caller hung up. Without an Idempotency-Key it cannot come back.",

@@ -62,7 +62,7 @@ class World:
         found = {
             "node_id": node, "slot": slot, "slot_id": "none", "room_id": room, "job_name": full, "name": full,
             "label": "gpu:a100", "kind": "node", "id": "0", "ticket": "t", "task_id": f"new-{name}-{node}",
-            "schedule": "s", "pattern": "gpu:*", "hook": "h",
+            "schedule": "s", "pattern": "gpu:*", "hook": "h", "bundle": "b1",
         }  # fmt: skip
         if "{worker_id}" in path or path.endswith(("/claim", "/progress")):
             whose = self.shown[name] if name in ("root", "admin") else ann
@@ -143,11 +143,11 @@ async def test_the_access_page_of_the_manual_says_who_may_call_each_operation(wo
 
 
 async def lent_to(world: World, name: str, slot: str, label: str) -> dict[str, Any]:
-    """Lend a slot to a user of a team, and return the lease."""
-    asked = {"labelKey": label, "maxWaitSeconds": 0, "ttlSeconds": 900, "name": f"{name}@host"}
-    answer = await world.api.post("/session/borrow", json=asked, headers=world.shown[name])
+    """Lend a slot to a user of a team, as a bundle of one slot, and return the lease."""
+    asked = {"parts": [{"label": label}], "maxWaitSeconds": 0, "ttlSeconds": 900, "name": f"{name}@host"}
+    answer = await world.api.post("/bundles", json=asked, headers=world.shown[name])
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    found: dict[str, Any] = answer.json()["slots"][0]
     assert found["browserId"] == slot
     return found
 
@@ -182,6 +182,7 @@ async def test_no_operation_with_any_credential_ends_or_extends_what_users_of_tw
                     continue
                 slot, token = lease["browserId"], lease["leaseToken"]
                 parts = {"slot": slot, "slot_id": slot, "ticket": token, "label": f"team:{name}", "node_id": "rack-9"}
+                parts["bundle"] = lease["bundle"]
                 sent = path
                 for part, value in parts.items():
                     sent = sent.replace(f"{{{part}}}", value)

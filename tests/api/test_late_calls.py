@@ -24,7 +24,7 @@ from hub.store.cancelling import cancel_all
 from tests.world import age_node, eventually, picture, settings_for
 
 SECRETS = {f"{role}_secret": f"{role}-secret-of-the-test" for role in ("runner", "node", "admin")}
-ROLES = {"/node/": "node", "/session": "runner", "/results": "runner", "/leases": "runner", "/queue": "runner"}
+ROLES = {"/node/": "node", **dict.fromkeys(("/session", "/bundles", "/results", "/leases", "/queue"), "runner")}
 J = "/v1/joblib"
 JOB = "lab:modifiers:Rotate"
 ROTATE = {"category": "modifiers", "name": "Rotate", "schema": {}}
@@ -47,6 +47,9 @@ CALLS: dict[str, tuple[Any, dict[str, str]]] = {
     "POST /session/borrow": ({"labelKey": "gpu:a100"}, {"idempotency-key": "k"}),
     "POST /session/return": (LEASE, {}),
     "POST /session/renew": ({**LEASE, "ttlSeconds": 3600}, {}),
+    "POST /bundles": ({"parts": [{"label": "gpu:a100", "count": 2}]}, {"idempotency-key": "k"}),
+    "POST /bundles/{bundle}/renew": ({"ttlSeconds": 3600}, {}),
+    "POST /bundles/{bundle}/return": ({}, {}),
     "POST /results/browser/{slot}/test": ({"testId": "t"}, {}),
     "POST /leases/watch": ({"leases": [LEASE]}, {}),
     "POST /leases/{slot}/activity": ({"leaseToken": "{lease}"}, {}),
@@ -209,6 +212,7 @@ class Stage:
             "label": "gpu:a100", "worker_id": worker, "running": running, "task_id": task, "provider_id": provider,
             "room_id": "lab", "job_name": JOB, "source": "none", "hash": "", "ticket": "", "id": "", "name": "",
             "join": "", "cookie": "", "schedule": "nightly", "pattern": "gpu:*", "hook": "",
+            "bundle": "",
         }  # fmt: skip
         await getattr(self, f"before_{re.sub('[^a-z]+', '_', call.lower()).strip('_')}", self.nothing_more)()
 
@@ -238,6 +242,12 @@ class Stage:
     async def before_post_admin_hooks_hook_resume(self) -> None:
         await self.before_delete_admin_hooks_hook()
         await self.first.made("POST", f"/admin/hooks/{self.parts['hook']}/pause")
+
+    async def before_post_bundles_bundle_renew(self) -> None:
+        body = {"parts": [{"label": "gpu:a100", "count": 2}], "ttlSeconds": 60}
+        self.parts["bundle"] = (await self.first.made("POST", "/bundles", body))["bundle"]
+
+    before_post_bundles_bundle_return = before_post_bundles_bundle_renew
 
     async def before_delete_queue_ticket_path(self) -> None:
         body = {"labelKey": "gpu:a100", "maxWaitSeconds": 600}

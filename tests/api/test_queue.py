@@ -29,6 +29,7 @@ async def test_the_queue_is_shown_by_label_in_the_order_of_service(people: Peopl
         "total": 2,
         "waiting": 3,
         "away": 1,
+        "bundles": [],
         "labels": [
             {
                 "labelKey": LABEL, "waiting": 2, "turn": 1, "cap": 3, "inFlight": 1, "estimatedWaitSeconds": None,
@@ -92,7 +93,7 @@ async def test_e8_a_wait_that_times_out_tells_its_last_position_and_leaves_no_wa
         assert problem["detail"] == f"Borrow timed out after 1s for {LABEL}"
         assert problem["ticket"].startswith("try-")
         assert (problem["position"], problem["estimatedWaitSeconds"]) == (1, None)
-        assert await people.queue() == {"total": 0, "waiting": 0, "away": 0, "labels": []}
+        assert await people.queue() == {"total": 0, "waiting": 0, "away": 0, "labels": [], "bundles": []}
         assert (redis.exists("hub:pending"), redis.keys("hub:line:*"), redis.keys("hub:ticket:*")) == (0, [], [])
 
 

@@ -118,6 +118,24 @@ class Walk:
         self.runner("POST", "/session/borrow", {"labelKey": "gpu", "where": "vram >"}, status=400)
         self.runner("POST", "/session/borrow", {"labelKey": "gpu:a10O", "waitForPool": False}, status=404)
 
+    def bundles(self) -> None:
+        """Several slots are borrowed at once and come back."""
+        wish = {"parts": [{"label": LABEL, "count": 2}, {"label": "gpu", "where": "vram == 80"}], "together": True}
+        held = self.runner("POST", "/bundles", wish, idempotency_key="b1")["bundle"]
+        self.runner("GET", "/queue/b1")
+        self.runner("GET", "/sessions")
+        self.runner("POST", f"/bundles/{held}/renew", {"ttlSeconds": 60})
+        self.runner("POST", f"/bundles/{held}/return")
+        self.runner("POST", f"/bundles/{held}/return")
+        self.runner("POST", f"/bundles/{held}/renew", status=409)
+        self.runner("POST", "/bundles", {"parts": []}, status=400)
+        self.runner("POST", "/bundles", {"parts": [{"label": "gpu:a10O"}]}, status=404)
+        hoping = {"parts": [{"label": LABEL, "count": 9}], "maxWaitSeconds": 0.01, "waitForPool": True}
+        self.runner("POST", "/bundles", hoping, status=503, idempotency_key="b2")
+        self.runner("GET", "/queue/b2")
+        self.runner("GET", "/queue")
+        self.runner("DELETE", "/queue/b2")
+
     def queue(self) -> None:
         """A borrow waits in vain, is seen, and given up."""
         wish = {"labelKey": "nothing:free", "maxWaitSeconds": 0.01, "anyOf": [{"label": "gpu", "where": "vram > 99"}]}

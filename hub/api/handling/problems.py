@@ -38,7 +38,7 @@ from hub.store.faults import is_away
 MEDIA_TYPE = "application/problem+json"
 _SHOWN = (
     *("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId", "hint"),
-    *("expected", "host", "heardMs", "silentInMs", "holder", "sinceUtc"),
+    *("expected", "host", "heardMs", "silentInMs", "holder", "sinceUtc", "part", "published"),
 )
 _FAILED = "The hub failed on this request."
 _log = get_logger("hub.api")
