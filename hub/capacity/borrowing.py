@@ -42,7 +42,7 @@ Gone = Callable[[], Awaitable[None]] | None  # returns when the caller has hung 
 _log = get_logger("hub.capacity")
 
 
-class Borrowing:
+class BorrowCalls:
     """The borrows that come to one hub."""
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hub.capacity.borrowing import Gone, log_dropped
 from hub.capacity.leases import Leases
-from hub.capacity.models import BorrowRequest, Bundle, LeaseHolder, Ticket, Waiting
+from hub.capacity.models import BorrowRequest, LeaseHolder, LentBundle, Ticket, Waiting
 from hub.capacity.refusals import not_holder, refusal, unpublished
 from hub.capacity.tickets import Tickets
 from hub.errors import LeaseOver, NoCapacity, Settling, UnknownReply
@@ -48,7 +48,7 @@ class Bundles:
         self._renew = store.script("capacity/renew_bundle")
         self._return = store.script("capacity/return_bundle")
 
-    async def borrow_all(self, wanted: BorrowRequest, gone: Gone = None) -> Bundle:
+    async def borrow_all(self, wanted: BorrowRequest, gone: Gone = None) -> LentBundle:
         """Lend all slots of a bundle, or wait in the line of bundles for up to `wanted.wait_ms`; raises as
         `Leases.borrow` does, and `NoSuchPool` where fewer slots are published than are wanted."""
         found = await self._borrowing.serve(wanted, self._try, gone)
@@ -56,7 +56,7 @@ class Bundles:
             self._memory.lent(lease)
         return found
 
-    async def _try(self, wanted: BorrowRequest, repeated: bool) -> Bundle | Waiting:
+    async def _try(self, wanted: BorrowRequest, repeated: bool) -> LentBundle | Waiting:
         reply = await self._borrow(
             bundle=wanted.bundle, hopes=int(wanted.hopes), **self._borrowing.terms(wanted),
             **self._borrowing.place(wanted, repeated),
@@ -75,12 +75,12 @@ class Bundles:
                 raise unpublished(wanted, number, there)
         raise refusal(wanted, reply) or UnknownReply(self._borrow.name, reply)
 
-    async def _made(self, bundle: str, rows: list[list[Any]]) -> Bundle:
+    async def _made(self, bundle: str, rows: list[list[Any]]) -> LentBundle:
         leases = tuple([await self._classes.lease(*row) for row in rows])
         holder = LeaseHolder.read(leases[0].holder) if leases else None
-        return Bundle(bundle, bool(holder and holder.together), leases)
+        return LentBundle(bundle, bool(holder and holder.together), leases)
 
-    async def of(self, bundle: str) -> Bundle:
+    async def of(self, bundle: str) -> LentBundle:
         """Return a bundle with those of its leases that are live."""
         keys = self._store.keys
         said: dict[str, str] = await self._store.read("HGETALL", keys.bundle(bundle))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hub.capacity.agreed import Agreed
-from hub.capacity.borrowing import Borrowing, Gone, log_dropped
+from hub.capacity.borrowing import BorrowCalls, Gone, log_dropped
 from hub.capacity.live_leases import LiveLeases
 from hub.capacity.matching import Classes
 from hub.capacity.memory import Memory
@@ -55,7 +55,7 @@ class Leases:
         self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
         self.classes = Classes(store)
-        self.borrowing = Borrowing(store, settings, pools, queue, agreed, self.memory)
+        self.borrowing = BorrowCalls(store, settings, pools, queue, agreed, self.memory)
         self.spilling = self.borrowing.spilling
         self.live = LiveLeases(store)
         self._busy_until = 0.0
@@ -179,6 +179,10 @@ class Leases:
     async def attribute(self, slot: str, test: str, run: str) -> None:
         """Record which test uses a slot, and its run where none is known, for six hours or until the lease ends."""
         await self._attribute(slot=key_part(slot), test=test, run=run)
+
+    async def undo(self, wanted: BorrowRequest, *leases: Lease) -> None:
+        """Take back what was lent to a borrow whose caller is gone, as `BorrowCalls.undo` does."""
+        await self.borrowing.undo(wanted, *leases)
 
     async def drop(self, request: str, attempt: str) -> bool:
         """Take back a lease that was made for another realm's ticket, unless another attempt has it too; return whether

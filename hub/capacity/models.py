@@ -330,7 +330,7 @@ class Lease(NamedTuple):
     holder: str = ""  # JSON of the borrower, `LeaseHolder.text`
 
 
-class Bundle(NamedTuple):
+class LentBundle(NamedTuple):
     """Several leases of one holder that were made at once, in the order of the parts. `together`: one that is lost ends
     the others."""
 

@@ -33,7 +33,6 @@ from hub.api.shapes.bundles import (
     RenewedSlotShape,
     ReturnedBundleShape,
 )
-from hub.capacity.models import Bundle
 from hub.capacity.wishes import BundleWish
 from hub.errors import (
     BadWhere,
@@ -94,7 +93,7 @@ async def borrow_all(request: Request, hub: LendingHub, caller: Caller, asked: A
     return Answer(bundle_shape(hub, found), run=found.leases[0].run)
 
 
-def bundle_shape(hub: Hub, found: Bundle) -> BundleShape:
+def bundle_shape(hub: Hub, found: LentBundle) -> BundleShape:
     """Return the body that answers the borrower of a bundle."""
     slots = [granted(hub, lease, None) for lease in found.leases]
     return BundleShape(bundle=found.id, together=found.together, slots=slots)

@@ -185,7 +185,7 @@ async def deliver(
         for lease in leases:
             traces.keep(hub.store, traces.lease(lease.slot, lease.token))
     if await is_gone(request):
-        await hub.leases.borrowing.undo(wanted, *leases)
+        await hub.leases.undo(wanted, *leases)
     if caller.by and time.monotonic() - started > RECHECK_S:
         await still_admitted(request, hub, wanted, *leases)
 
@@ -213,7 +213,7 @@ async def still_admitted(request: Request, hub: Hub, wanted: BorrowRequest, *lea
     try:
         await admit_again(request)
     except (Unauthorized, Forbidden):
-        await hub.leases.borrowing.undo(wanted, *leases)
+        await hub.leases.undo(wanted, *leases)
         raise
 
 

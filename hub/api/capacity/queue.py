@@ -206,7 +206,7 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         found = await hub.tickets.find(ticket.id)
         return found if found.place is None else await served(request, found, found.place)
     if await is_gone(request):
-        await hub.leases.borrowing.undo(wanted, *leases)
+        await hub.leases.undo(wanted, *leases)
     await still_admitted(request, hub, wanted, *leases)
     for lease in leases:
         traces.keep(hub.store, traces.lease(lease.slot, lease.token))

@@ -388,7 +388,7 @@ async def test_a_lease_undone_at_the_moment_its_wait_ends_leaves_no_place_behind
     """The script says that there is a lease; before it is fetched, others think that this hub is gone."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
-    undo_script = hub.leases._undo
+    undo_script = hub.leases.borrowing._undo
 
     async def overtaken(**named: Any) -> list[Any]:
         reply = list(await undo_script(**named))
@@ -398,7 +398,7 @@ async def test_a_lease_undone_at_the_moment_its_wait_ends_leaves_no_place_behind
             await ask(hub, wait_ms=0)  # another borrower takes the slot
         return reply
 
-    hub.leases._undo = overtaken
+    hub.leases.borrowing._undo = overtaken
     task = await in_line(hub, redis, wanted(POOL, wait_s=0.5))
     await hub.leases.give_back("s1", POOL, token)
     with pytest.raises(WaitedInVain):
