@@ -79,6 +79,21 @@ def choices(ticket: Mapping[str, Any]) -> str:
     return ", or ".join(f"{one['label']} where {one['where']}" if one.get("where") else one["label"] for one in each)
 
 
+def parts(ticket: Mapping[str, Any]) -> str:
+    """Return what a bundle wants: `4 gpu where vram >= 40, and 1 cpu:large, on one node`; empty for one slot."""
+    each = [
+        f"{part['count']} {part['label']}{' where ' * bool(part['where'])}{part['where']}"
+        for part in ticket.get("parts") or ()
+    ]
+    return ", and ".join(each) + ", on one node" * bool(ticket.get("sameNode"))
+
+
+def set_aside(ticket: Mapping[str, Any]) -> str | None:
+    """Return how many slots are set aside for a bundle that waits, as `6 of 8`; None where it is not its turn."""
+    wanted = sum(part["count"] for part in ticket.get("parts") or ())
+    return f"{ticket.get('setAside')} of {wanted}" if ticket.get("reserving") else None
+
+
 def ends_by(lease: Mapping[str, Any]) -> str | None:
     """Return by which rule of its pool a lease ends, and when, or None."""
     seconds = lease.get("endsInSeconds")

@@ -5,11 +5,14 @@ They are checked before anything is sent; a mistake in an expression is shown wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from hub.cli.inputs import Usage, read_label, read_stem, shown
 from hub.cli.options import Input
+from hub.client import HubClient
+from hub.client.borrower import Borrowing
 from hub.errors import BadWhere
 
 _THEN = " where "
@@ -55,9 +58,43 @@ def sort_out(
     return label, words
 
 
-def wanted(where: str | None, any_of: Sequence[Choice] | None, prefer: Sequence[str] | None) -> dict[str, Any]:
-    """Return the keywords of `HubClient.borrow` for these options."""
-    return {"where": where or "", "any_of": any_of or (), "prefer": prefer or ()}
+class Wish(NamedTuple):
+    """What a command wants to borrow: a slot, or several of one label at once."""
+
+    label: str
+    where: str
+    any_of: Sequence[Choice]
+    prefer: Sequence[str]
+    realms: str
+    number: int
+    same_node: bool
+    together: bool
+
+    @property
+    def named(self) -> str:
+        """Return what is wanted, for sentences."""
+        if self.number > 1:
+            return f"{self.number} {self.label}"
+        return self.label or " or ".join(choice.label for choice in self.any_of)
+
+    def block(self, *, detach: bool, **how: Any) -> Callable[..., Borrowing[Any]]:
+        """Return the method of `HubClient` that borrows it, with its keywords; raises `Usage` for those that conflict.
+
+        `how` are the keywords of every borrow.
+        """
+        if detach and self.number > 1:
+            raise Usage("--detach holds one slot, and --count several: without --detach they are held until Ctrl-C.")
+        one: dict[str, Any] = {"any_of": self.any_of, "prefer": self.prefer}
+        one["realms"] = [name.strip() for name in self.realms.split(",") if name.strip()]
+        if self.number == 1:
+            if self.same_node or self.together:
+                raise Usage("--same-node and --together are about several slots: say how many with --count.")
+            return partial(HubClient.borrow, label=self.label, where=self.where, **one, **how)
+        if any(one.values()):
+            raise Usage("--count takes slots of one LABEL: not with --any-of, --prefer or --realms.")
+        part = {"label": self.label, "count": self.number} | ({"where": self.where} if self.where else {})
+        both: dict[str, Any] = {"same_node": self.same_node, "together": self.together}
+        return partial(HubClient.borrow_all, parts=[part], **both, **how)
 
 
 def _checked(whole: str, where: str, offset: int) -> str:

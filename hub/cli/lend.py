@@ -1,12 +1,10 @@
-"""`hub borrow` and `hub return`: borrow a slot, and give it back."""
+"""`hub borrow` and `hub return`: borrow slots, and give them back."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -14,35 +12,31 @@ from typing import Any
 
 from typer import Option
 
-from hub.cli import detached, output
-from hub.cli.answers import Columns, CommandAnswer, facts, holder_name, run_name
-from hub.cli.child import Child, Signals, interruptible
-from hub.cli.choosing import ANY_OF, PREFER, WHERE, Choice, sort_out, wanted
+from hub.cli import detached, lent, output
+from hub.cli.answers import CommandAnswer, holder_name, run_name
+from hub.cli.child import Signals, interruptible
+from hub.cli.choosing import ANY_OF, PREFER, WHERE, Choice, Wish, sort_out
 from hub.cli.command import Work, command
 from hub.cli.connection import Address, HubApi, Row, as_operator, listens, over_http, secret_refused
 from hub.cli.inputs import InputEnded, Pair, Usage, check_command, each_once, read_id, read_stem, seconds
 from hub.cli.options import AS_JSON, COMMAND, RUN, SECONDS, SLOT, STEM, TEXT, Input
 from hub.cli.progress import changing_line, is_watched
-from hub.cli.slot_variables import PREFIX, filled, read_variable, slot_variables
+from hub.cli.slot_variables import read_variable
 from hub.client import HubClient, Slot
 from hub.client.backlog import EXIT_S, all_delivered, drop_everything
+from hub.client.borrower import Borrowing
+from hub.client.bundle import Held, slots_of
 from hub.client.naming import own_name
 from hub.client.using import Ending
-from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
-from hub.processes import without_secrets
+from hub.errors import HubError, HubUnavailable, NoCapacity, NoSuchPool, NotFound, Unauthorized
 from hub.retries import now_s
 from hub.settings import mask_url
 
 # Exit codes of sysexits.h: a failure that may pass, a missing right, a service that is not there.
 NO_SLOT, NOT_ALLOWED, NO_HUB = 75, 77, 69
-# The command is asked to stop some time before the end of a lease that could not be renewed: this share of the lease,
-# and at most this many seconds.
-STOP_AHEAD_S = 5.0
-STOP_AHEAD_SHARE = 0.1
-# Seconds for the command to end after the hub has ended the lease; the slot may already have a new holder.
-OVER_GRACE_S = 1.0
 # Seconds at the end for the delivery of calls that the hub has not taken: longer than most restarts of a hub.
 DELIVERY_S = 30.0
+LABEL = STEM.argument("The label to borrow, such as gpu:a100. Only --any-of replaces it.", default=None)
 ENV = Input("NAME=TEXT", read_variable).option(
     "A variable for COMMAND, as CUDA_VISIBLE_DEVICES={index} with an attribute of the slot. Repeatable.", "--env"
 )
@@ -53,7 +47,9 @@ REALMS = Input("NAMES").option(
     "Realms that may lend the slot, such as eu,us. With --wait the borrow waits in the first.", "--realms"
 )
 ON_REFUSAL = Option(NO_SLOT, "--exit-code-on-refusal", min=1, max=255, help="The exit code when no slot was lent.")
-COUNT = Option(1, min=0, hidden=True, help="Refused unless it is 1: a borrow is of one slot.")
+COUNT = Option(1, min=1, max=16, metavar="N", help="How many slots to borrow: all of them, or none.")
+SAME_NODE = Option(False, "--same-node", help="With --count: take all slots from one node.")
+TOGETHER = Option(False, "--together", help="With --count: the hub ends all leases as soon as one slot is lost.")
 SIGNAL_ENDING = Option(
     False, "--signal-ending", help="Send COMMAND SIGUSR1 when a rule of the pool is about to end the lease."
 )
@@ -64,10 +60,11 @@ _DELIVERY_LOOK_S = 0.1
 @command("runner")
 def borrow(
     at: Address,
-    label: str | None = STEM.argument(
-        "The label to borrow, such as gpu:a100. Only --any-of replaces it.", default=None
-    ),
+    label: str | None = LABEL,
     command: list[str] | None = COMMAND,
+    count: int = COUNT,
+    same_node: bool = SAME_NODE,
+    together: bool = TOGETHER,
     where: str | None = WHERE,
     any_of: list[Choice] | None = ANY_OF,
     prefer: list[str] | None = PREFER,
@@ -76,42 +73,41 @@ def borrow(
     name: str | None = Input("NAME").option("Who holds it, for others to see. Default: user@host:program."),
     wait: float = SECONDS.option("How long to wait in the queue while no slot is free.", default=0.0),
     priority: int = Option(0, min=-100, max=100, help="Each point counts as one second of waiting."),
-    wait_for_pool: bool = Option(False, "--wait-for-pool", help="Wait as well while no pool serves LABEL yet."),
+    wait_for_pool: bool = Option(False, "--wait-for-pool", help="Wait as well while too few slots are published."),
     realms: str | None = REALMS,
     on_refusal: int = ON_REFUSAL,
     signal_ending: bool = SIGNAL_ENDING,
     detach: bool = Option(False, "--detach", help="Hold the slot in the background, until hub return SLOT."),
     env: list[Pair] | None = ENV,
     quiet: bool = Option(False, "--quiet", "-q", help="Do not print the position in the queue."),
-    count: int = COUNT,
     as_json: bool = AS_JSON,
 ) -> Coroutine[Any, Any, int]:
-    """Borrow a slot and keep it until Ctrl-C or SIGTERM, or while COMMAND runs.
+    """Borrow a slot, or several, and keep them until Ctrl-C or SIGTERM, or while COMMAND runs.
 
     Exit codes: that of COMMAND; 75 where no slot was lent, 77 where it is not allowed, 69 where no hub answers.
 
     COMMAND finds HUB_SLOT_ID, HUB_SLOT_ENDPOINT, HUB_SLOT_LABEL, HUB_SLOT_POOL, HUB_SLOT_NODE, HUB_LEASE_TOKEN and
     HUB_RUN_ID in its environment, and each attribute of the slot, as HUB_SLOT_VRAM. When the lease is lost, COMMAND is
     stopped before the slot can be lent again.
+    With --count these are of the first slot. HUB_SLOT_IDS has all ids, HUB_BUNDLE the bundle, and CUDA_VISIBLE_DEVICES
+    each attribute `index`, where all are on one node. The loss of one lease stops COMMAND.
     """
-    if count != 1:
-        raise Usage("hub borrow lends one slot; there are no bundles of several: run it once for each slot.")
     label, command = sort_out(label, command, where, any_of)
     _check(command, env or [], "--json" if as_json else "--detach" if detach else "", signal_ending=signal_ending)
-    several = [name.strip() for name in (realms or "").split(",") if name.strip()]
     name = name or own_name(Path(command[0]).name if command else "hub")
     how = {"ttl": ttl, "run": run, "name": name, "wait": wait, "priority": priority, "wait_for_pool": wait_for_pool}
+    wish = Wish(label, where or "", any_of or (), prefer or (), realms or "", count, same_node, together)
+    block = wish.block(detach=detach, **how)
     pipe = detached.fork() if detach else 0
 
-    async def use(slot: Slot, signals: Signals) -> int | None:
+    async def use(held: Held, signals: Signals) -> int | None:
         if command:
-            return await _run(slot, command, env or [], signals, signal_ending=signal_ending)
-        with detached.recorded(at.url, slot) if detach else nullcontext():
-            await _hold(slot, signals, pipe, as_json=as_json)
+            return await lent.run(held, command, env or [], signals, signal_ending=signal_ending)
+        with detached.recorded(at.url, held) if isinstance(held, Slot) and detach else nullcontext():
+            await lent.hold(held, signals, pipe, as_json=as_json)
         return None
 
-    choosing = wanted(where, any_of, prefer)
-    return _borrow(at, label, {**how, "realms": several, **choosing}, use, on_refusal, quiet=quiet)
+    return _borrow(at, wish, block, use, on_refusal, waits=wait != 0, quiet=quiet)
 
 
 def _check(command: list[str] | None, env: list[Pair], prints: str, *, signal_ending: bool) -> None:
@@ -166,41 +162,42 @@ async def _return(at: Address, slot: str, label: str | None, *proofs: str | None
 
 async def _borrow(
     at: Address,
-    label: str,
-    how: Mapping[str, Any],
-    use: Callable[[Slot, Signals], Awaitable[int | None]],
+    wish: Wish,
+    block: Callable[..., Borrowing[Any]],
+    use: Callable[[Held, Signals], Awaitable[int | None]],
     on_refusal: int,
     *,
+    waits: bool,
     quiet: bool,
 ) -> int:
-    """Borrow a slot, hold it while `use` runs, and return the exit code of that, or 0; a refusal has others.
-
-    `how` are the keywords of `HubClient.borrow`.
-    """
-    ticket, named = uuid.uuid4().hex, label or " or ".join(choice.label for choice in how["any_of"])
+    """Borrow what `block` borrows, hold it while `use` runs, and return the exit code of that, or 0; a refusal has
+    others."""
+    ticket, named, what = uuid.uuid4().hex, wish.named, "one" if wish.number == 1 else "them"
     try:
         with interruptible(f"Interrupted before a slot of {named} was lent.") as signals:
-            if how["wait"] == 0 and not await listens(at.url):
+            if not waits and not await listens(at.url):
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
-            async with _delivered(signals), HubClient(at.url, at.credential) as client, AsyncExitStack() as held:
-                async with _position_shown(at, ticket, named) if how["wait"] and not quiet else nullcontext():
-                    slot = await held.enter_async_context(client.borrow(label, ticket=ticket, **how))
-                slot.on_unwell(partial(_note_unwell, slot.id))
-                slot.on_ending(partial(_note_ending, slot.id))
-                if (code := await use(slot, signals)) is not None:
+            async with _delivered(signals), HubClient(at.url, at.credential) as client, AsyncExitStack() as stack:
+                async with _position_shown(at, ticket, named) if waits and not quiet else nullcontext():
+                    held = await stack.enter_async_context(block(client, ticket=ticket))
+                for slot in slots_of(held):
+                    slot.on_unwell(partial(_note_unwell, slot.id))
+                    slot.on_ending(partial(_note_ending, slot.id))
+                if (code := await use(held, signals)) is not None:
                     return code
     except NoSuchPool as error:
         sentence = str(error) if str(error).endswith("?") else f"{error};"
-        raise InputEnded(f"{sentence} --wait-for-pool waits for one that comes later.", on_refusal) from None
+        raise InputEnded(f"{sentence} --wait-for-pool waits for what comes later.", on_refusal) from None
     except NoCapacity as error:
-        sentence = str(error) if how["wait"] else f"{str(error).rstrip('.')}; --wait SECONDS waits for one."
+        sentence = str(error) if waits else f"{str(error).rstrip('.')}; --wait SECONDS waits for {what}."
         raise InputEnded(sentence, on_refusal) from None
     except Unauthorized as error:
         raise InputEnded(secret_refused(error), NOT_ALLOWED) from None
     except HubUnavailable as error:
         raise InputEnded(str(error), NO_HUB) from None
-    if not slot.owed:  # else a note has said until when it stays lent
-        output.note(f"{slot.id} is given back.")
+    if not held.owed:  # else a note has said until when it stays lent
+        ids = [slot.id for slot in slots_of(held)]
+        output.note(f"{', '.join(ids)} {'is' if len(ids) == 1 else 'are'} given back.")
     return 0
 
 
@@ -273,81 +270,6 @@ async def _delivered(signals: Signals) -> AsyncIterator[None]:
             drop_everything()
 
 
-async def _hold(slot: Slot, signals: Signals, pipe: int, *, as_json: bool) -> None:
-    stop = asyncio.Event()
-    signals.then = lambda _: stop.set()
-    document = _document(slot) | ({"keeper": os.getpid()} if pipe else {})
-    facts(document, _FACTS, only_known=True).put(as_json=as_json)
-    if pipe:
-        detached.leave_terminal(pipe)
-    elif not as_json:
-        output.note("the slot is yours until you stop this command (Ctrl-C).")
-    await stop.wait()
-
-
-async def _run(slot: Slot, command: list[str], env: Sequence[Pair], signals: Signals, *, signal_ending: bool) -> int:
-    environment = _environment(slot, env)
-    early: list[int] = []
-    signals.then = early.append
-    child = await Child.start(command, environment, when_we_die=signal.SIGKILL)
-    signals.then = child.forward
-    for number in early:  # signals that came while the command was started
-        child.forward(number)
-    if signal_ending:
-        slot.on_ending(lambda end: child.forward(signal.SIGUSR1) if end else None)
-    watch = asyncio.create_task(_stop_ahead(slot, child))
-    try:
-        code = await child.wait()
-    except asyncio.CancelledError:  # the lease is lost, which cancels this block
-        await child.stop(0.0 if child.asked_to_stop else OVER_GRACE_S)
-        raise
-    finally:
-        watch.cancel()
-    if child.asked_to_stop:
-        child.kill()
-        raise LeaseLost(f"The lease of {slot.id} {_how_it_ends(slot)}, and the command was stopped.")
-    return code
-
-
-async def _stop_ahead(slot: Slot, child: Child) -> None:
-    """Wait until the lease is about to end because it could not be renewed, then ask the command to stop."""
-    ahead_s = min(STOP_AHEAD_S, STOP_AHEAD_SHARE * slot.ttl_s)
-    while True:
-        left_s = slot.seconds_left() - ahead_s
-        if left_s <= 0:
-            break
-        await asyncio.sleep(min(left_s, _LOOK_S))  # in short steps, because renewals move the end
-    output.note(f"the lease of {slot.id} {_how_it_ends(slot)}; stopping the command.")
-    child.terminate()
-
-
-def _how_it_ends(slot: Slot) -> str:
-    return "ends by a rule of its pool" if slot.ending.is_set() else "could not be renewed"
-
-
-def _environment(slot: Slot, env: Sequence[Pair]) -> dict[str, str]:
-    inherited = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}  # of an outer borrow
-    variables = slot_variables(slot)
-    lease = {"HUB_LEASE_TOKEN": slot.token, "HUB_RUN_ID": slot.run or ""}
-    return without_secrets(inherited) | variables | lease | filled(env, slot, variables)
-
-
-def _document(slot: Slot) -> Row:
-    return {
-        "slotId": slot.id,
-        "label": slot.label,
-        "pool": slot.pool,
-        **({"realm": slot.realm} if slot.realm else {}),
-        "address": slot.address,
-        "kind": slot.kind,
-        "attributes": slot.attributes,
-        "environment": [f"{name}={text}" for name, text in slot_variables(slot).items()],
-        "lease": {"token": slot.token, "ttlSeconds": slot.ttl_s},
-        "nodeId": slot.node_id,
-        "runId": slot.run,
-    }
-
-
 async def _give_back(
     hub: HubApi, slot: str, label: str | None, token: str | None, run: str | None, reason: str | None
 ) -> CommandAnswer:
@@ -386,12 +308,3 @@ def _whose(slot: str, lease: Row) -> str:
         f"{output.when(lease.get('borrowedAt'))}, {left} left. "
         "Say --token or --run if it is yours, else --force --reason TEXT."
     )
-
-
-_FACTS: Columns = {
-    "SLOT": "slotId", "ENDPOINT": "address", "POOL": "pool", "REALM": "realm", "NODE": "nodeId", "RUN": "runId",
-    "TOKEN": lambda slot: slot["lease"]["token"],
-    "LEASE": lambda slot: f"{output.duration(slot['lease']['ttlSeconds'])}, renewed until "
-    + (f"hub return {slot['slotId']}" if "keeper" in slot else "you stop"),
-    "KEEPER": "keeper",
-}  # fmt: skip

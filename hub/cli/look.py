@@ -263,10 +263,11 @@ _LEASES = Listing(
     {
         "SLOT": "slotId", "POOL": "pool", "ASKED FOR": "label", "NODE": "nodeId", "HOLDER": holder_name,
         "RUN": run_name, "SINCE": time_of("borrowedAt"), "TIME LEFT": duration_of("secondsLeft"),
-        "RULE ENDS IT": ends_by, "UNWELL": held,
+        "RULE ENDS IT": ends_by, "UNWELL": held, "BUNDLE": "bundle",
     },
     numbers=("TIME LEFT",),
     expendable=("SINCE", "ASKED FOR", "NODE", "RUN"),
+    rare=("BUNDLE",),
 )  # fmt: skip
 _POOL_DEMAND: Columns = {
     "POOL": "label", "LENT": "held", "WAITING": _at_least("waiting"), "DESIRED": _at_least("desired"), "FREE": "free",

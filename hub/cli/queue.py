@@ -13,7 +13,9 @@ from hub.cli.answers import (
     duration_of,
     facts,
     holder_name,
+    parts,
     run_name,
+    set_aside,
     time_of,
 )
 from hub.cli.command import Group
@@ -46,15 +48,20 @@ async def list_queue(
     label: str | None = STEM.argument("Show only the queue of this label.", default=None),
     limit: int = list_limit(1000),
 ) -> CommandAnswer:
-    """Show the waiting tickets by label, the next one at the top."""
+    """Show the waiting tickets by label, the next one at the top, and those that wait for several slots at once."""
     answer = await _queues(hub, label, limit)
     rows = [{"label": queue["label"], **ticket} for queue in answer["labels"] for ticket in queue["tickets"]]
-    waiting = sum(queue["waiting"] for queue in answer["labels"]) if label else answer["waiting"]
+    bundles = answer["bundles"]
+    waiting = sum(queue["waiting"] for queue in answer["labels"]) if label else answer["waiting"] - len(bundles)
 
     def show() -> None:
         if rows:
             _TICKETS.put(rows)
-        else:
+        if rows and bundles:
+            output.put("")
+        if bundles:
+            _BUNDLES.put(bundles)
+        elif not rows:
             output.put("Nobody waits." if label is None else f"Nobody waits for {label}.")
         if waiting > len(rows):
             output.note(f"{len(rows)} of {waiting} tickets shown; --limit shows more.")
@@ -116,16 +123,22 @@ async def clear_cap(hub: HubApi, label: str = _CAP_LABEL, served: bool = _SERVED
 async def _queues(hub: HubApi, label: str | None, limit: int) -> Row:
     """Return the queues of all pages, or of one label, with at most `limit` tickets in all."""
     queues_so_far: list[Row] = []
+    bundles: list[Row] | None = None
     left = limit
     while True:
         page = await hub.get("queue", label=label, offset=len(queues_so_far), limit=LABELS, tickets=min(TICKETS, left))
         total, queues = members(page, "labels")
+        bundles = page.get("bundles", []) if bundles is None else bundles  # each page has them
         for queue in queues:
             queue["tickets"] = queue["tickets"][:left]
             left -= len(queue["tickets"])
         queues_so_far += queues
         if left <= 0 or len(queues_so_far) >= total or not queues:
-            return {**page, "labels": queues_so_far}
+            return {**page, "labels": queues_so_far, "bundles": bundles}
+
+
+def _slots(ticket: Row) -> str | None:
+    return ticket.get("slotId") or ", ".join(slot["slotId"] for slot in ticket.get("slots") or ())
 
 
 def _default(caps: Row, label: str) -> Row:
@@ -155,10 +168,20 @@ _TICKETS = Listing(
     expendable=("WAITING SINCE", "PRIORITY", "RUN", "HOLDER"),
     rare=("WANTS",),
 )  # fmt: skip
+_BUNDLES = Listing(
+    "bundles",
+    {
+        "SLOTS": parts, "POSITION": "position", "TICKET": "ticket", "HOLDER": holder_name, "RUN": run_name,
+        "PRIORITY": "priority", "WAITING SINCE": time_of("since"), "SET ASIDE": set_aside,
+    },
+    numbers=("POSITION", "PRIORITY"),
+    expendable=("WAITING SINCE", "PRIORITY", "RUN", "HOLDER"),
+    rare=("SET ASIDE",),
+)  # fmt: skip
 _TICKET_FACTS: Columns = {
-    "TICKET": "ticket", "STATE": "state", "LABEL": "label", "SLOT": "slotId", "NODE": "nodeId", "POSITION": "position",
+    "TICKET": "ticket", "STATE": "state", "LABEL": "label", "SLOT": _slots, "NODE": "nodeId", "POSITION": "position",
     "HOLDER": holder_name, "RUN": run_name, "PRIORITY": "priority", "WAITING SINCE": time_of("since"),
-    "WANTS": choices, "HINT": "hint",
+    "WANTS": lambda row: choices(row) or parts(row), "SET ASIDE": set_aside, "BUNDLE": "bundle", "HINT": "hint",
     "ESTIMATE": lambda row: output.duration(row["estimatedWaitSeconds"]) if "estimatedWaitSeconds" in row else None,
 }  # fmt: skip
 _CAPS = Listing(

@@ -380,9 +380,11 @@ def _given_up(place: _Place, policy: RetryPolicy) -> Steps[None]:
                 return
             except TicketGranted:
                 answer = yield from exchange(Send("GET", ticket), policy)
+            if bundle := answer.data.get("bundle"):
+                yield from exchange(returning(bundle), policy)
+                return
             if "leaseToken" in answer.data:
-                bundle = answer.data.get("bundle")
-                yield from exchange(returning(bundle), policy) if bundle else give_back(Slot(answer), policy)
+                yield from give_back(Slot(answer), policy)
                 return
     except (NotFound, LeaseOver):
         pass  # there is neither a place nor a lease

@@ -9,15 +9,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
 from hub import processes
-from hub.cli import child, lend
+from hub.cli import child, lent
 from hub.cli.child import Signals
+from hub.client import Slot
+from hub.client.exchange import HubAnswer
+from hub.retries import now_s
 from tests.cli.command import Command, alive, register
 from tests.contract.names import old_names
 from tests.world import PATIENCE_S, SLACK_S, HubProcess, eventually, wait_until
@@ -47,6 +49,7 @@ def test_a_command_gets_the_slot_in_its_environment_and_its_exit_code_is_returne
     assert int(seen.pop("HUB_LEASE_TOKEN")) > 0
     assert {name: seen[name] for name in seen if name.startswith(("HUB_SLOT_", "HUB_RUN_ID"))} == {
         "HUB_SLOT_ID": "s1",
+        "HUB_SLOT_IDS": "s1",
         "HUB_SLOT_ENDPOINT": "ws://n1/s1",
         "HUB_SLOT_LABEL": "gpu:a100",
         "HUB_SLOT_POOL": "gpu:a100",
@@ -168,18 +171,10 @@ async def test_a_signal_during_the_start_of_the_command_is_passed_to_the_command
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
     script = f"trap 'exit 3' TERM; touch {tmp_path}/up; while :; do sleep 0.02; done"
-    facts = {
-        "endpoint": "",
-        "label": "a:b",
-        "matched_label": "a:b",
-        "node_id": None,
-        "token": "1",
-        "run": None,
-        "attributes": {},
-    }
-    slot: Any = SimpleNamespace(id="s1", ttl_s=600.0, seconds_left=lambda: 600.0, **facts)
+    lease = {"browserId": "s1", "labelKey": "a:b", "leaseToken": "1", "ttlSeconds": 600}
+    slot = Slot(HubAnswer(lease, {}, now_s()))
     with Signals(lambda _: held.cancel()) as signals:
-        held = asyncio.ensure_future(lend._run(slot, ["sh", "-c", script], [], signals, signal_ending=False))
+        held = asyncio.ensure_future(lent.run(slot, ["sh", "-c", script], [], signals, signal_ending=False))
         assert await held == 3
 
 
@@ -257,7 +252,7 @@ def test_a_lease_ended_by_another_caller_stops_the_command(command: Command, tmp
 
 def test_a_misspelt_label_is_reported_at_once_unless_the_borrow_waits_for_a_pool(command: Command):
     refused = command("borrow", "gpu:a10O", "--wait", "60", "--", "true")
-    refusal = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for one that comes later.\n"
+    refusal = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for what comes later.\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (75, "", refusal), "no code of the command's own"
     waited = command("borrow", "gpu:a10O", "--wait", "1", "--wait-for-pool", "--", "true")
     assert (waited.returncode, "did you mean gpu:a100?" in waited.stderr) == (75, True)

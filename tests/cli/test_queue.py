@@ -60,7 +60,7 @@ def lend_both(command: Command) -> None:
 def test_the_command_names_an_empty_queue(command: Command):
     assert command("queue").stdout == "Nobody waits.\n"
     assert command("queue", LABEL).stdout == f"Nobody waits for {LABEL}.\n"
-    assert command.json("queue") == {"total": 0, "waiting": 0, "away": 0, "labels": []}
+    assert command.json("queue") == {"total": 0, "waiting": 0, "away": 0, "labels": [], "bundles": []}
 
 
 def test_waiters_are_shown_in_the_order_of_the_queue(command: Command):

@@ -38,7 +38,8 @@ def test_attributes_of_a_slot_are_variables_of_the_command(
     announce("n1", slots=[slot])
     found = seen(command, HUB_SLOT_OF_AN_OUTER_BORROW="y")
     assert {name: text for name, text in found.items() if name.startswith("HUB_SLOT_")} == {
-        "HUB_SLOT_ID": "s1", "HUB_SLOT_ENDPOINT": "ssh://n1", "HUB_SLOT_LABEL": "gpu:a100", "HUB_SLOT_POOL": "gpu:a100",
+        "HUB_SLOT_ID": "s1", "HUB_SLOT_IDS": "s1", "HUB_SLOT_ENDPOINT": "ssh://n1", "HUB_SLOT_LABEL": "gpu:a100",
+        "HUB_SLOT_POOL": "gpu:a100",
         "HUB_SLOT_NODE": "n1", "HUB_SLOT_CUDA": "12", "HUB_SLOT_INDEX": "3", "HUB_SLOT_VRAM": "80.5",
         "HUB_SLOT_MIG": "false", "HUB_SLOT_DRIVER_VERSION": "550.54", "HUB_SLOT_UUIDS": "GPU-1,GPU-2",
     }  # fmt: skip
@@ -59,7 +60,7 @@ def test_a_fact_that_the_slot_does_not_have_is_named_before_the_command_runs(
     done = command("borrow", "gpu:a100", "--env", "CUDA_VISIBLE_DEVICES={index}", "--", "echo", "ran")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "hub: The slot s1 has no {index}, which --env names; it has endpoint, id, label, node, pool, vram.\n"
+        "hub: The slot s1 has no {index}, which --env names; it has endpoint, id, ids, label, node, pool, vram.\n"
     )
     assert command.ask("/sessions")["sessions"] == []
 
@@ -79,7 +80,7 @@ def of(**attributes: Any) -> dict[str, str]:
         ({"PATH": "/evil", "LD_PRELOAD": "x.so"}, {"HUB_SLOT_PATH": "/evil", "HUB_SLOT_LD_PRELOAD": "x.so"}),
         ({"a\nPATH": "x", "b=c": "y", "\0": "z"}, {"HUB_SLOT_A_PATH": "x", "HUB_SLOT_B_C": "y", "HUB_SLOT__": "z"}),
         ({"a": "x\nPATH=/evil", "b": "x\0y", "c": ["x", "y\r"], "d": "\ud800"}, {}),
-        ({"id": "x", "ID": "y", "endpoint": "z", "node": "n", "pool": "p", "label": "l"}, {}),
+        ({"id": "x", "ids": "y", "ID": "y", "endpoint": "z", "node": "n", "pool": "p", "label": "l"}, {}),
         ({"straße": "x", "größe": "y"}, {"HUB_SLOT_STRASSE": "x", "HUB_SLOT_GR_SSE": "y"}),
         ({"a-b": "first", "a.b": "second"}, {"HUB_SLOT_A_B": "first"}),
         ({"": "x", "a": "x" * (LONGEST + 1), "b": {"c": ["d"]}}, {"HUB_SLOT_": "x", "HUB_SLOT_B": '{"c": ["d"]}'}),

@@ -142,6 +142,8 @@ class FakeHub:
                 return {"left": node_id, "slots": len(self.nodes.pop(node_id, {}))}
             case "DELETE", ["queue", key]:
                 return problem(409, "ticket-granted") if key in self.leases else {"cancelled": True}
+            case "GET", ["queue", key] if bundle := self.leases[key].get("bundle"):
+                return {"state": "granted", "bundle": bundle, "slots": self.bundles[bundle]}
             case "GET", ["queue", key]:
                 return {"state": "granted", "ttlSeconds": self.ttl_s, **self.leases[key]}
             case "GET", ["nodes", node_id]:
