@@ -25,17 +25,32 @@ function doctor_bundles.misses(slot, token)
   return id and string.match(redis.call('HGET', keys.bundle(id), slot) or '', '^%d+|(.*)$') ~= token
 end
 
--- Return whether slots are set aside for a ticket that does not wait, or since nobody knows when.
-local function is_idle()
+-- Return whether slots are set aside for a ticket that does not wait, or without a time, and whether room under caps is kept for other
+-- leases than those that it wants.
+local function faults()
   local ticket, since_ms = unpack(redis.call('HMGET', keys.reserver, 'ticket', 'since_ms'))
-  return redis.call('EXISTS', keys.reserver) == 1 and not (since_ms and redis.call('ZSCORE', keys.bundles, ticket or ''))
+  if redis.call('EXISTS', keys.reserver) == 0 then return false, false end
+  if not (since_ms and redis.call('ZSCORE', keys.bundles, ticket or '')) then return true, false end
+  local wish, kept = tickets.read(ticket).wish, {}
+  local said = redis.call('HGETALL', keys.reserver)
+  for i = 1, #said, 2 do kept[string.match(said[i], '^units:(.*)$') or ''] = tonumber(said[i + 1]) end
+  kept[''] = nil
+  local wanted, differs = wish and bundle_wishes.counts(wish) or kept, false
+  for label, count in pairs(wanted) do differs = differs or kept[label] ~= count end
+  for label in pairs(kept) do differs = differs or not wanted[label] end
+  return false, differs
 end
 
-function doctor_bundles.check_reserver(say) say('in vain', is_idle()) end
+function doctor_bundles.check_reserver(say)
+  local in_vain, differs = faults()
+  say('in vain', in_vain)
+  say('other room', differs)
+end
 
--- Set no slots aside any more for a ticket that does not wait.
+-- Set slots aside for this bundle no more: the next round chooses one.
 function doctor_bundles.repair_reserver()
-  if is_idle() then bundle_line.end_reserve() end
+  local in_vain, differs = faults()
+  if in_vain or differs then bundle_line.end_reserve() end
 end
 
 -- Check that the store knows whether bundles wait: no call looks at them otherwise, or every call does.

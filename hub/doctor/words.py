@@ -126,7 +126,10 @@ HUBS = {
     "waiters left": Trouble("C10", "is gone, but waiters of it are left", settles=True),
     "undelivered": Trouble("C6", "is gone, but leases it never delivered are left", settles=True),
 }
-RESERVER = {"in vain": Trouble("C5", "has slots set aside for a ticket that does not wait", settles=True)}
+RESERVER = {
+    "in vain": Trouble("C5", "has slots set aside for a ticket that does not wait", settles=True),
+    "other room": Trouble("C4", "keeps room under caps for other leases than its bundle wants"),
+}
 LIFETIMES = {"for ever": Trouble("C12", "has no lifetime, and nothing would ever delete it")}
 KEYS = {
     "unknown": Trouble("C12", "no key of this hub is called so, and nothing would ever delete it"),

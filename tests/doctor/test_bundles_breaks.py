@@ -89,6 +89,18 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], Expected]] = {
         lambda r: r.hdel("hub:reserver", "ticket"),
         {("C5", "hub:reserver", "has slots set aside for a ticket that does not wait")},
     ),
+    "a reserver that keeps more room under a cap than it wants": (
+        lambda r: r.hincrby("hub:reserver", f"units:{POOL}", 1),
+        {("C4", "hub:reserver", "keeps room under caps for other leases")},
+    ),
+    "a reserver that keeps room under a cap of another label": (
+        lambda r: r.hset("hub:reserver", f"units:{OTHER}", 2),
+        {("C4", "hub:reserver", "keeps room under caps for other leases")},
+    ),
+    "a reserver that keeps no room under caps": (
+        lambda r: r.hdel("hub:reserver", f"units:{POOL}"),
+        {("C4", "hub:reserver", "keeps room under caps for other leases")},
+    ),
     "a waiting bundle without a ticket": (
         lambda r: r.zadd("hub:bundles", {"ghost": 5}),
         {("C6", "hub:bundles ghost", "names a ticket that does not wait")},
@@ -201,4 +213,15 @@ async def test_of_bundles_that_are_over_nothing_is_left(store: Redis, hub: Hub) 
     kinds = {name for name, key in TABLE.items() if any(store.scan_iter(f"{key.head}*"))}
     assert not kinds & {"bundle", "bundles", "reserver", "reserved"}
     assert store.hget("hub:store", "bundles") is None
+    assert await look(hub) == []
+
+
+async def test_a_label_whose_room_is_kept_for_the_reserver_is_in_order(hub: Hub, redis: Redis) -> None:
+    await hub.clock.tick()
+    await hub.store.script("queue/set_cap")(label=POOL, cap="3", served="")
+    await offer(hub, POOL, dict.fromkeys(("s1", "s2", "s3"), None))
+    assert {await take(hub, f"{POOL}:eu") for _ in range(3)} == {"s1", "s2", "s3"}
+    assert (await ask_all(hub, "big", THREE))[0] == "waiting"
+    assert (await ask(hub, "single", (POOL, "")))[0] == "waiting"
+    assert await serve(hub) == ["big", 0]
     assert await look(hub) == []
