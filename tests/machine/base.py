@@ -17,7 +17,8 @@ from tests.machine.holds import UNSAID, Said
 from tests.machine.look import Look
 from tests.machine.matching import UNDESCRIBED, Described
 from tests.machine.model import Model
-from tests.machine.records import TIMEOUT_MS, USERS, BorrowRequest, holder_of
+from tests.machine.oracle import Oracle
+from tests.machine.records import TIMEOUT_MS, USERS, BorrowRequest, BundleRequest, holder_of
 from tests.machine.suiting import ATTRIBUTES, WHERES, alternatives_of, digest_of
 
 NODES = ("n1", "n2", "n3")
@@ -80,9 +81,11 @@ class Base(RuleBasedStateMachine):
         token, clock_ms = self.redis.hmget(self.keys.store, "token", "clock_ms")
         known = {f"env:{name}": cap for name, cap in caps.items()} | ({"env": default_cap} if default_cap else {})
         self.model = Model(options, int(clock_ms), int(token), grace_ms=grace_ms, caps=known)
+        self.model.oracle = Oracle(self.direct)
         self.twice = False  # whether the next call is sent twice, as a client does that lost the answer
         self.unreviewed = False  # whether waiters wait until a hub looks at their queues again, within a second
         self.asked, self.tokens, self.told = [], [], {}
+        self.bundle_ids: list[str] = []
         self.number, self.calls = 0, [("s0", 1, "ill")]  # of words of nodes; calls of operators: slot, number, reason
         self.describes = described  # whether slots have attributes, and borrows want something of them
         self.described: dict[str, Described] = {}  # what nodes say of their slots when they publish them
@@ -107,6 +110,9 @@ class Base(RuleBasedStateMachine):
     def send(self, wanted: BorrowRequest) -> None:
         """A borrow, or the repeat of one. Most hubs try the short script first, unless the last one was in vain."""
         self.asked.append(wanted)
+        if isinstance(wanted, BundleRequest):
+            self.send_bundle(wanted)
+            return
         if len(self.asked) % 3 and not wanted.repeated and not wanted.any_of:
             named = {"label": wanted.label, "ttl_ms": wanted.ttl_ms, "idle_ms": wanted.idle_ms, "run": wanted.run}
             named["holder"] = holder_of(wanted.user)
@@ -132,6 +138,10 @@ class Base(RuleBasedStateMachine):
         answer = self.compare("capacity/borrow", call, lambda: self.model.borrow(wanted), wanted)
         if answer[0] == "ok":
             self.tokens.append((answer[1], int(answer[2])))
+
+    def send_bundle(self, wanted: BundleRequest) -> None:
+        """A borrow of several slots at once, or the repeat of one."""
+        raise NotImplementedError
 
     def call(self, name: str, expected: Callable[[], Any], **named: Any) -> Any:
         """Run a script and its counterpart in the model."""
@@ -253,6 +263,9 @@ class Base(RuleBasedStateMachine):
             found = [name for name in sorted(seen | said) if seen.get(name) != said.get(name)]
             told = (f"{name}: the store {seen.get(name)}, the model {said.get(name)}" for name in found)
             raise AssertionError("\n".join(told))
+        if self.model.reserver:  # in which order its labels are served when it ends
+            order = [name.removeprefix("units:") for name in seen["reserver"] if name.startswith("units:")]
+            self.model.reserver.units = {label: self.model.reserver.units[label] for label in order}
         self.learn_who_stands_back(seen["parked"])
         overlooked = [] if self.unreviewed else self.model.overlooked()
         assert overlooked == [], f"free beside a waiter who may have it: {overlooked}"

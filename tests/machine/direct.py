@@ -30,6 +30,7 @@ class Direct:
         self.redis: Redis = server.client()
         self.keys = Keys("")
         self.calls = 0
+        self.reserved: list[str] = []  # what was set aside for a bundle before the last call, in its order
         self._library = library()
         settings = settings_for(server.url, node_timeout_s=TIMEOUT_MS / 1000)
         self._runner = asyncio.Runner()
@@ -69,6 +70,7 @@ class Direct:
         """Return the answer of a command; an error reply raises."""
         arguments = self._library.commands[name].ordered(rest, named)
         self.calls += 1
+        self.reserved = self.redis.srandmember(self.keys.reserved, 1_000)
         call = self._library.call(name, self.keys, arguments)
         try:
             return self.redis.execute_command(*call)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.machine.holds import Holds
-from tests.machine.records import Grant, holder_of, is_foreign
+from tests.machine.records import Grant, is_foreign
 
 
 class PoolRule(NamedTuple):
@@ -65,9 +65,9 @@ class Limits(Holds):
             grant.base_idle_ms = idle_ms if rule.idle else None
             self.plan(slot)
 
-    def end(self, slot: str) -> Grant:
+    def end(self, slot: str, by_holder: bool = False) -> Grant:
         self.limits.pop(slot, None)
-        return super().end(slot)
+        return super().end(slot, by_holder)
 
     def ending(self, grant: Grant) -> tuple[int, str] | None:
         ends = []
@@ -121,7 +121,7 @@ class Limits(Holds):
             return ["settling"]
         if not grant or (token and str(grant.token) != token) or grant.deadline_ms <= self.clock_ms:
             return ["over"]
-        return ["not-holder", holder_of(grant.user), ""] if is_foreign(by, grant.user, bool(token)) else []
+        return ["not-holder", grant.holder, ""] if is_foreign(by, grant.user, bool(token)) else []
 
     def enforce(self, limit: int) -> list[Any]:
         due = sorted((at, slot) for slot, at in self.limits.items() if at <= self.clock_ms)[:limit]

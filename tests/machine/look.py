@@ -11,7 +11,7 @@ from redis import Redis
 from hub.store.keys import Keys
 from tests.machine.indexes import FAMILIES, Indexes
 from tests.machine.model import Model
-from tests.machine.records import USERS, holder_of
+from tests.machine.records import USERS
 from tests.machine.suiting import digest_of
 
 # Not predicted key by key: they have a lifetime, or the doctor looks at them at the end of every run.
@@ -38,11 +38,14 @@ class Look:
         self._keys = keys = Keys("")
         commands: list[tuple[str, ...]] = [
             ("KEYS", "*"),
-            ("HMGET", keys.store, "token", "clock_ms"),
+            ("HMGET", keys.store, "token", "clock_ms", "bundles"),
             ("HKEYS", keys.leaving),
             ("ZRANGE", keys.turns, "0", "-1"),
             ("HGETALL", keys.pending),
             ("HGETALL", keys.caps),
+            ("ZRANGE", keys.bundles, "0", "-1"),
+            ("HGETALL", keys.reserver),
+            ("SMEMBERS", keys.reserved),
             *(("SMEMBERS", getattr(keys, name)) for name in SETS),
             *(("ZRANGE", getattr(keys, name), "0", "-1", "WITHSCORES") for name in SCORES),
         ]
@@ -73,9 +76,11 @@ class Look:
         names, ticket = next(answers), self._keys.ticket("")
         found: dict[str, Any] = {"names": {name for name in names if _family(name) not in LEFT_OUT}}
         found["tickets"] = {name[len(ticket) :] for name in names if name.startswith(ticket)}
-        found["token"], found["clock"] = map(int, next(answers))
+        token, clock, bundles = next(answers)
+        found["token"], found["clock"], found["bundles wait"] = int(token), int(clock), bundles
         found["leaving"], found["turns"] = set(next(answers)), next(answers)
         found["pending"], found["caps"] = _numbers(next(answers)), _numbers(next(answers))
+        found["bundles"], found["reserver"], found["reserved"] = next(answers), next(answers), set(next(answers))
         found |= {name: set(next(answers)) for name in SETS}
         found |= {name: {member: int(score) for member, score in next(answers)} for name in SCORES}
         for label in self._labels:
@@ -89,6 +94,7 @@ class Look:
             found[f"told {node}"], found[f"holds {node}"] = next(answers), set(next(answers))
         for hub in self._hubs:
             found[f"attended {hub}"], found[f"handed {hub}"] = set(next(answers)), set(next(answers))
+        found |= {f"bundle {name}": self._redis.hgetall(name) for name in names if _family(name) == "hub:bundle"}
         found |= self._indexes.seen(names)
         return found
 
@@ -103,6 +109,9 @@ class Look:
         for pool in [pool for pool in model.maintenance if model.is_over(pool)]:
             if self._keys.maintenance(pool) not in seen["names"]:
                 said["names"] -= self._names_of_restart(model, pool)
+        line = [ticket.wanted.id for ticket in model.line_of_bundles()]
+        said |= {"bundles": line, "bundles wait": "1" if line else None, "reserved": model.reserved}
+        said |= {"reserver": _reserver(model), **self._bundles(model)}
         said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said |= {"deadlines": {slot: grant.deadline_ms for slot, grant in grants.items()}, "lease_limits": model.limits}
@@ -133,7 +142,7 @@ class Look:
             said[f"session {slot}"] = [None] * 6
             if record and grant:
                 told = (str(grant.token), grant.label, record.pool, record.node, grant.run)
-                said[f"session {slot}"] = [*told, holder_of(grant.user)]
+                said[f"session {slot}"] = [*told, grant.holder]
         for node in self._nodes:
             lent = {slot: str(grant.token) for slot, grant in grants.items() if slots[slot].node == node}
             said[f"told {node}"], said[f"holds {node}"] = lent, _holds(model, node)
@@ -142,6 +151,14 @@ class Look:
             said[f"handed {hub}"] = model.handed.get(hub, set())
         said |= self._indexes.said(model, seen)
         return said
+
+    def _bundles(self, model: Model) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for slot, grant in model.grants.items():
+            if grant.bundle:
+                name = f"bundle {self._keys.bundle(grant.bundle)}"
+                found.setdefault(name, {})[slot] = f"{grant.unit}|{grant.token}"
+        return found
 
     def names(self, model: Model) -> set[str]:
         """Return every key there must be, but for the families left out."""
@@ -160,6 +177,9 @@ class Look:
             keys.lease_limits: model.limits,
             keys.revoked_tokens: model.revoked,
             keys.conflicts: {"n"} if model.conflicts else set(),
+            keys.bundles: set(model.line_of_bundles() and "b"),
+            keys.reserved: model.reserved,
+            keys.reserver: {"r"} if model.reserver else set(),
             keys.unwell: {slot for slot, record in model.slots.items() if record.held},
             keys.unfresh: {slot for slot, record in model.slots.items() if record.owed},
         }
@@ -179,6 +199,7 @@ class Look:
                 keys.lent(model.slots[slot].node),
             }
             names |= {keys.run(grant.run), keys.browser_run(slot)} if grant.run else set()
+            names |= {keys.bundle(grant.bundle)} if grant.bundle else set()
             names |= {keys.borrow_ttl(slot)} if grant.footprint else set()
             names |= {keys.borrow_idle(slot)} if grant.idle_ms and grant.idle_footprint else set()
         names |= {keys.recycle(slot) for slot in model.marked}
@@ -208,6 +229,15 @@ class Look:
 
 def _open(keys: Keys, label: str) -> str:
     return str(keys.open_pools(str(label.count(":") + 1)))
+
+
+def _reserver(model: Model) -> dict[str, str]:
+    found = model.reserver
+    if not found:
+        return {}
+    said = {"ticket": found.ticket, "node": found.node, "since_ms": str(found.since_ms)}
+    said |= {f"units:{label}": str(count) for label, count in found.units.items()}
+    return said
 
 
 def _holds(model: Model, node: str) -> set[str]:

@@ -114,7 +114,7 @@ class Matching(Places):
         return next((self.caps[name] for name in names if name in self.caps), 0)
 
     def capped(self, label: str) -> bool:
-        return 0 < self.cap_of(label) <= self.live(label)
+        return 0 < self.cap_of(label) <= self.live(label) + self.units_kept(label)
 
     def reoffer(self, label: str) -> None:
         """Let freed slots find a label while a ticket waits for it and its cap leaves room."""

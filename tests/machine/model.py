@@ -9,7 +9,7 @@ from typing import Any
 from tests.machine.holds import Said
 from tests.machine.limits import Limits
 from tests.machine.matching import UNDESCRIBED, Described
-from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot, holder_of, is_foreign
+from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot, is_foreign
 
 
 @dataclass
@@ -332,14 +332,14 @@ class Model(Limits):
         if is_foreign(by, grant.user if grant else None, bool(token)):
             if not grant:
                 return ["not lent", record.pool if record else "", "", ""]
-            return ["not-holder", holder_of(grant.user), ""]
+            return ["not-holder", grant.holder if grant else "", ""]
         if not grant or not record:
             if not record or record.policy != "reuse":
                 self.mark(slot)
             return ["not lent", record.pool if record else "", "", ""]
         if revokes:
             self.revoke(slot, grace=revokes == "1")
-        self.release(slot, mark=True)
+        self.release(slot, mark=True, by_holder=not revokes)
         return ["returned", record.pool, grant.run, str(grant.token)]
 
     def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int, by: str = "operator") -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.machine.records import TIMEOUT_MS, Grant, Maintenance, Node, Slot
+from tests.machine.records import TIMEOUT_MS, Grant, Maintenance, Node, Reserver, Slot
 from tests.machine.suiting import digest_of, is_suited
 
 
@@ -59,6 +59,8 @@ class Places:
     roomy: list[str] = field(default_factory=list)  # labels whose caps on what is served got room in this script
     released: dict[str, str] = field(default_factory=dict)  # slot freed in this script beside such a label -> its run
     headroom: list[str] = field(default_factory=list)  # labels under which a grant ended in this script
+    reserver: Reserver | None = None
+    reserved: set[str] = field(default_factory=set)  # slots that are set aside for it
     reopened: list[str] = field(default_factory=list)  # pools whose maintenance this script has ended
 
     @property
@@ -246,6 +248,7 @@ class Places:
 
     def drop(self, slot: str) -> None:
         """Forget a slot that is in no list."""
+        self.reserved.discard(slot)
         record = self.slots.pop(slot)
         self.unclassed.discard(slot)
         self.note_class(record.attributes)
@@ -309,7 +312,16 @@ class Places:
 
     def served_cap(self, pool: str) -> tuple[str, int] | None:
         """Return the cap that keeps a pool from serving a further lease."""
-        return next((each for each in self.served_caps(pool) if len(self.served(each[0])) >= each[1]), None)
+        return next((each for each in self.served_caps(pool) if self.taken(each[0]) >= each[1]), None)
+
+    def taken(self, label: str) -> int:
+        """Return how many leases such a cap counts, with what is set aside for a bundle."""
+        aside = [slot for slot in self.reserved if f"{self.slots[slot].pool}:".startswith(f"{label}:")]
+        return len(self.served(label)) + len(aside)
+
+    def units_kept(self, label: str) -> int:
+        """Return how many places under the cap of a label are kept for the reserver."""
+        return self.reserver.units.get(label, 0) if self.reserver else 0
 
     def live(self, label: str) -> int:
         """Return the in-flight grants of a requested label."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.machine.matching import Waiter
-from tests.machine.records import AWAY_MS, Answered, BorrowRequest, Ticket, holder_of, is_foreign
+from tests.machine.records import AWAY_MS, Answered, BorrowRequest, BundleRequest, Ticket, holder_of, is_foreign
 from tests.machine.serving import Serving
 from tests.machine.suiting import alternatives_of, digest_of, want_of
 
@@ -113,21 +113,43 @@ class Queue(Serving):
         if before.asked != wanted.asked:
             return ["reused"]
         self.handed.get(wanted.hub, set()).discard(wanted.id)
-        grant = self.grants.get(before.slot)
-        if not grant or grant.token != before.token:
-            return ["over", before.slot]
-        self.picked_up(wanted.id)
-        if grant.unseen:
-            before.attempt, before.also = wanted.attempt, set()
-        elif before.attempt != wanted.attempt:
-            before.also.add(wanted.attempt)
-        grant.unseen = False
-        return self.granted(before.slot)
+        grant, rest = self.grants.get(before.slot), self.live_of(f"b{before.token}")
+        is_live = grant is not None and grant.token == before.token
+        if grant and is_live:
+            self.picked_up(wanted.id)
+            if grant.unseen:
+                before.attempt, before.also = wanted.attempt, set()
+            elif before.attempt != wanted.attempt:
+                before.also.add(wanted.attempt)
+            grant.unseen = False
+        for slot in rest:
+            if self.grants[slot].unseen:
+                self.picked_up(wanted.id)
+            self.grants[slot].unseen = False
+        if rest:
+            return self.lent_all(f"b{before.token}")
+        return self.granted(before.slot) if is_live else ["over", before.slot]
+
+    def ahead_of(self, ticket: Ticket) -> int:
+        """Return how many bundles stand before one, or would."""
+        raise NotImplementedError
+
+    def live_of(self, bundle: str) -> list[str]:
+        """Return the slots of a bundle that are lent, in order."""
+        raise NotImplementedError
+
+    def lent_all(self, bundle: str) -> list[Any]:
+        """Return the answer to a caller that has a bundle."""
+        raise NotImplementedError
 
     def granted(self, slot: str) -> list[Any]:
+        grant = self.grants[slot]
+        return self.lent_all(grant.bundle) if grant.bundle else self.one_granted(slot)
+
+    def one_granted(self, slot: str) -> list[Any]:
         grant, record = self.grants[slot], self.slots[slot]
         left_ms = max(0, grant.deadline_ms - self.clock_ms)
-        held = (grant.ttl_ms, grant.run, [], holder_of(grant.user))
+        held = (grant.ttl_ms, grant.run, [], grant.holder)
         return [
             "ok",
             slot,
@@ -161,21 +183,25 @@ class Queue(Serving):
             before.also = set(rest)
             return ["nothing"]
         self.handed.get(hub, set()).discard(request)
-        return ["undone", before.slot, str(before.token)] if self.take_back(request) else ["nothing"]
+        taken = self.take_back(request)
+        return ["undone", *taken] if taken else ["nothing"]
 
-    def take_back(self, request: str) -> bool:
+    def take_back(self, request: str) -> list[str]:
         """Take back a grant that no caller received; a ticket with a key keeps its place."""
         before = self.answered[request]
-        grant = self.grants.get(before.slot)
-        if not grant or grant.token != before.token:
-            return False
-        self.picked_up(request)
+        grant, rest = self.grants.get(before.slot), self.live_of(f"b{before.token}")
+        if not rest and (not grant or grant.token != before.token):
+            return []
+        if any(self.grants[slot].unseen for slot in rest or [before.slot]):
+            self.picked_up(request)
         del self.answered[request]
         if request in self.tickets:
             self.tickets[request].state = "away"
             self.tickets[request].patience_ms = self.clock_ms + AWAY_MS
-        self.release(before.slot, mark=False)
-        return True
+        taken = [text for slot in rest or [before.slot] for text in (slot, str(self.grants[slot].token))]
+        for slot in taken[::2]:
+            self.release(slot, mark=False, by_holder=True)
+        return taken
 
     def cancel(self, request: str, again: bool, by: str = "operator") -> list[Any]:
         before = self.answered.get(request)
@@ -203,15 +229,19 @@ class Queue(Serving):
             grant = self.grants.get(before.slot)
             if not grant or grant.token != before.token:
                 return ["over", before.slot]
-            _, slot, token, item, pool, left_ms, ttl_ms, run, _, holder, _, known = self.granted(before.slot)
+            _, slot, token, item, pool, left_ms, ttl_ms, run, _, holder, _, known = self.one_granted(before.slot)
             return ["granted", slot, grant.label, run, token, pool, item, left_ms, ttl_ms, before.asked, holder, known]
         if not ticket:
             return ["unknown"]
         wanted, waits = ticket.wanted, ticket.state == "waiting"
         left_ms = max(0, ticket.patience_ms - self.clock_ms - (2000 if waits else 0))
+        if isinstance(wanted, BundleRequest):
+            facts = [None, wanted.priority, left_ms, str(wanted.ttl_ms), wanted.asked, "600", holder_of(wanted.user)]
+            ahead = self.ahead_of(ticket)
+            return [ticket.state, wanted.label, wanted.run, ahead + 1, *facts, "", "", wanted.text]
         moved = self.has_moved(wanted) if self.queue(wanted.label) else None
         facts = [moved, wanted.priority, left_ms, str(wanted.ttl_ms), wanted.asked, "600", holder_of(wanted.user)]
-        facts += [alternatives_of(wanted.any_of), " ".join(wanted.prefer)]
+        facts += [alternatives_of(wanted.any_of), " ".join(wanted.prefer), ""]
         return [ticket.state, wanted.label, wanted.run, self.before(wanted) + 1, *facts]
 
     def check(self, hub: str, requests: list[str]) -> list[str]:
@@ -235,12 +265,11 @@ class Queue(Serving):
         silent, dropped, undone = self.silent_hub(), 0, 0
         if silent:
             for request in aside:
-                self.passed_over += self.tickets[request].wanted.labels
+                self.passed_over += self.tickets[request].wanted.labels or [self.tickets[request].wanted.label]
                 self.set_aside(self.tickets[request])
             for request in undelivered:
                 self.handed[silent].discard(request)
-                grant = self.grants.get(self.answered[request].slot) if request in self.answered else None
-                undone += bool(grant and grant.unseen and self.take_back(request))
+                undone += bool(self.is_undelivered(request) and self.take_back(request))
             dropped += len(aside)
             if not self.handed.get(silent) and not self.attended(silent):
                 del self.hubs[silent]
@@ -250,6 +279,14 @@ class Queue(Serving):
             self.step_out(self.tickets[request], "late")
             del self.tickets[request]
         return ["ok", dropped + len(late), undone, int(bool(silent) or len(late) == limit)]
+
+    def is_undelivered(self, request: str) -> bool:
+        """Return whether a grant that was handed on has yet to be told."""
+        before = self.answered.get(request)
+        if not before:
+            return False
+        grant = self.grants.get(before.slot)
+        return bool(grant and grant.unseen) or any(self.grants[s].unseen for s in self.live_of(f"b{before.token}"))
 
     def attended(self, hub: str) -> set[str]:
         return {t.wanted.id for t in self.tickets.values() if t.state == "waiting" and t.hub == hub}

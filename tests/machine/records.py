@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.machine.suiting import tree_of, want_of
 
 TIMEOUT_MS = 50_000  # of nodes
 AWAY_MS = 60_000  # a ticket with a key keeps its place for so long
@@ -92,6 +95,17 @@ class Grant:
     before: str | None = None  # the run it was taken over from in the very step in which that one ended
     unseen: bool = False  # and no caller has fetched it yet
     user: str | None = ""  # the user that holds it, "" for the shared secret, None where that is not known
+    bundle: str = ""  # of which it is one
+    unit: int = 0  # its number in that
+    together: bool = False  # whether its end ends the others
+
+    @property
+    def holder(self) -> str:
+        """Return its holder as scripts write it."""
+        if not self.bundle:
+            return holder_of(self.user)
+        tail = ',"together":true}' if self.together else "}"
+        return f'{holder_of(self.user)[:-1]},"bundle":"{self.bundle}","unit":{self.unit}{tail}'
 
 
 @dataclass
@@ -148,6 +162,49 @@ class BorrowRequest:
         return list(dict.fromkeys(label for label, _ in self.asks))
 
 
+class Part(NamedTuple):
+    """So many slots of a bundle that are alike."""
+
+    label: str
+    where: str = ""
+    count: int = 1
+
+
+@dataclass
+class BundleRequest(BorrowRequest):
+    """A borrow of several slots at once. Its label is that of its first part; it stands in the line of none."""
+
+    parts: tuple[Part, ...] = ()
+    same_node: bool = False
+    together: bool = False
+    hopes: bool = False
+
+    @property
+    def asks(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    @property
+    def text(self) -> str:
+        """Return what scripts are told of it."""
+        parts = [[label, want_of(where) if where else "", tree_of(where), where, n] for label, where, n in self.parts]
+        return json.dumps({"parts": parts, "sameNode": self.same_node, "together": self.together})
+
+    @property
+    def units(self) -> list[Part]:
+        """Return a part for each slot."""
+        return [part for part in self.parts for _ in range(part.count)]
+
+
+@dataclass
+class Reserver:
+    """The bundle for which slots are set aside."""
+
+    ticket: str
+    node: str
+    since_ms: int
+    units: dict[str, int]  # label -> how many places under its cap are kept
+
+
 @dataclass
 class Ticket:
     """A place in the queue. `state` is waiting, away, or handed once it was granted."""
@@ -159,3 +216,4 @@ class Ticket:
     state: str = "waiting"
     patience_ms: int = 0
     until_ms: int = field(default=0)
+    patient_ms: int = 0  # of a bundle: since when it has waited for its turn to reserve

@@ -7,6 +7,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import HUBS, LABELS, NODES, SLOTS, WANTED
 from tests.machine.borrowers import Borrowers
+from tests.machine.bundlers import Bundlers
 from tests.machine.direct import Direct
 from tests.machine.fleet import Fleet
 from tests.machine.health import Health
@@ -20,13 +21,13 @@ from tests.world import RedisServer
 STEPS = 100  # per example
 
 
-class Machine(Fleet, Health, Borrowers, Wanting, Ruling, Waiters):
+class Machine(Fleet, Health, Borrowers, Bundlers, Wanting, Ruling, Waiters):
     """Every rule there is."""
 
     def come_to_rest(self) -> None:
         for request in sorted(self.model.tickets):
-            ticket = self.model.tickets[request]
-            self.undo(request, ticket.attempt, ticket.hub, "stopping")
+            if ticket := self.model.tickets.get(request):  # the end of a bundle may have served it
+                self.undo(request, ticket.attempt, ticket.hub, "stopping")
         self.do_wait(70_000)  # no hub is heard, no place is kept
         while self.do_retire(50):
             pass

@@ -88,14 +88,20 @@ class Serving(Matching):
         assert not self.served_cap(self.slots[slot].pool), f"{slot} is lent although a cap on its pool is reached"
         self.lend(slot, self.token, label, wanted.run, wanted.ttl_ms, wanted.idle_ms)
         self.grants[slot].user = wanted.user
-        self.answered[wanted.id] = Answered(wanted.asked, slot, self.token, attempt)
+        self.note_answer(wanted, slot, attempt)
+
+    def note_answer(self, wanted: BorrowRequest, slot: str, attempt: str) -> None:
+        self.answered[wanted.id] = Answered(wanted.asked, slot, self.grants[slot].token, attempt)
 
     def place_free(self, slot: str) -> None:
         """Send on a slot that is in no list."""
         record = self.slots[slot]
         self.aside.get(record.node, set()).discard(slot)
+        self.reserved.discard(slot)
         if record.node in self.stopped or self.believed_in(slot) or record.owed or record.held:
             record.place = "held"
+            return
+        if self.set_aside_for_bundle(slot):
             return
         roomy = any(f"{record.pool}:".startswith(f"{label}:") for label in self.roomy)
         may_lend = self.turns and not self.settling and not self.under_maintenance(record.pool)
@@ -114,6 +120,15 @@ class Serving(Matching):
                 self.hand_on(waiter, slot)
                 return
         self.list_free(slot)
+        self.freed(slot)
+
+    def set_aside_for_bundle(self, slot: str) -> bool:
+        """Set a slot aside that is in no list, if a bundle reserves that can use it."""
+        raise NotImplementedError
+
+    def freed(self, slot: str) -> None:
+        """Let a slot that has become free complete a bundle."""
+        raise NotImplementedError
 
     def offer_again(self, slot: str) -> None:
         """Its last holder has stopped, or had the time to, or its node has made it fresh."""
@@ -128,7 +143,7 @@ class Serving(Matching):
             self.offer_again(slot)
         return ["ok", len(over[:limit])]
 
-    def end(self, slot: str) -> Grant:
+    def end(self, slot: str, by_holder: bool = False) -> Grant:
         """End a grant; where its slot goes is the caller's."""
         caps = self.served_caps(self.slots[slot].pool)
         self.roomy += [label for label, cap in caps if len(self.served(label)) == cap]
@@ -138,12 +153,17 @@ class Serving(Matching):
         if grant.label in self.turns:
             self.reoffer(grant.label)
             self.headroom.append(grant.label)
+        self.leave(grant, by_holder)
         return grant
 
-    def release(self, slot: str, *, mark: bool) -> None:
+    def leave(self, grant: Grant, by_holder: bool) -> None:
+        """A grant has ended, perhaps by its holder."""
+        raise NotImplementedError
+
+    def release(self, slot: str, *, mark: bool, by_holder: bool = False) -> None:
         """End a grant and send its slot on."""
         self.unlist(slot)
-        grant = self.end(slot)
+        grant = self.end(slot, by_holder)
         if self.slots[slot].policy == "fresh":
             self.owe(slot)
         elif mark and self.slots[slot].policy != "reuse":

@@ -107,7 +107,7 @@ class Wanting(Base):
     def pop_and_push(self, which: int, count: int, head: bool, label: str, where: str, hub: str) -> None:
         """Another program takes slots out of a list and puts them back; a borrow and a return come in between."""
         lists = [pool for pool, listed in self.model.free.items() if listed]
-        if not lists or not self.describes:
+        if not lists or not self.describes or self.model.line_of_bundles():
             return
         pool = pick(lists, which)
         popped = self.model.free[pool][:count]
