@@ -33,6 +33,7 @@ from hub.api.shapes.bundles import (
     RenewedSlotShape,
     ReturnedBundleShape,
 )
+from hub.capacity.models import LentBundle
 from hub.capacity.wishes import BundleWish
 from hub.errors import (
     BadWhere,
