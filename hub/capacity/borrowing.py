@@ -173,25 +173,19 @@ class BorrowCalls:
         Raises `StoreUnavailable`; then it is taken back once the store answers again.
         """
         try:
-            await self._take_back(wanted, leases)
+            await self._take_back(wanted)
         except (StoreUnavailable, asyncio.CancelledError):
-            if not wanted.keyed:
-                # Should the store be lost before they are taken back, the leases must not come back with it.
-                self._forget(leases)
-            self._store.later(lambda: self._take_back(wanted, leases))
+            for lease in leases:
+                if not wanted.keyed and lease.realm is None:
+                    # Should the store be lost before it is taken back, the lease must not come back with it.
+                    self._memory.over(lease.slot, lease.token)
+            self._store.later(lambda: self._take_back(wanted))
             raise
 
-    def _forget(self, leases: Sequence[Lease]) -> None:
-        for lease in leases:
-            if lease.realm is None:
-                self._memory.over(lease.slot, lease.token)
-
-    async def _take_back(self, wanted: BorrowRequest, leases: Sequence[Lease] = ()) -> None:
+    async def _take_back(self, wanted: BorrowRequest) -> None:
         word, *details = await self.gone(wanted.request, wanted.attempt)
         if word == "elsewhere":
             self.spilling.take_back_soon(wanted, Elsewhere(*details))
-        if word == "undone":
-            self._forget(leases)
 
     async def gone(self, request: str, attempt: str) -> list[Any]:
         """Undo an attempt whose caller is gone; return the reply of `lua/commands/capacity/undo.lua`."""

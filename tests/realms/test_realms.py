@@ -176,6 +176,19 @@ async def test_a_holder_can_renew_and_return_a_slot_without_naming_its_realm(api
     assert over.json()["code"] in ("grant-over", "unavailable")  # a store that is new cannot tell what it has lost
 
 
+async def test_a_bundle_leads_to_its_realm(api):
+    await offer(api, "eu-1", "gpu:a:eu", "s1", "s2")
+    lent = await api.post("/bundles", json={"parts": [{"label": "gpu:a:eu", "count": 2}]})
+    assert len(lent.json()["slots"]) == 2, lent.text
+    path = f"/bundles/{lent.json()['bundle']}"
+    assert [row["slotId"] for row in (await api.post(f"{path}/renew")).json()["slots"]] == ["s1", "s2"]
+    for text in ("b", "b-1", "bé%00", "1875000000000000001"):
+        assert (await api.post(f"/bundles/{text}/renew")).json()["code"] == "grant-over"
+    assert (await api.post(f"{path}/return")).json()["returned"] == ["s1", "s2"]
+    again = (await api.post(f"{path}/renew")).json()
+    assert again["code"] in ("grant-over", "unavailable")  # a store that is new cannot tell what it has lost
+
+
 async def test_a_body_in_neutral_names_leads_to_its_realm(api):
     await offer(api, "eu-1", "gpu:a:eu", "s1")
     lent = (await api.post("/session/borrow", json={"label": "gpu:a:eu"})).json()

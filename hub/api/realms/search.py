@@ -76,8 +76,11 @@ async def where_held(parts: Sequence[ServedRealm], bundle: str) -> str | None:
     does."""
 
     async def look(hub: Hub) -> Whereabouts:
-        there = await hub.store.read("EXISTS", hub.store.keys.bundle(bundle))
-        return Whereabouts.HERE if there else Whereabouts.NOT
+        if await hub.store.read("EXISTS", hub.store.keys.bundle(bundle)):
+            return Whereabouts.HERE
+        # Raises `Settling` where the store was lost and may yet be told of it: the id is `b` and the token of a lease.
+        await hub.leases.verify(key_part(bundle), bundle[1:])
+        return Whereabouts.NOT
 
     return await _where(parts, look, "bundle")
 
