@@ -225,3 +225,34 @@ async def test_a_label_whose_room_is_kept_for_the_reserver_is_in_order(hub: Hub,
     assert (await ask(hub, "single", (POOL, "")))[0] == "waiting"
     assert await serve(hub) == ["big", 0]
     assert await look(hub) == []
+
+
+async def kept_under_a_cap(hub: Hub) -> None:
+    """Fill the cap of 3 on what gpu:a100 serves: s1 and s2 are lent, s3 is set aside for a bundle that lacks another
+    slot of 40. s4 of 80 is free, and `single` waits for it.
+    """
+    await hub.clock.tick()
+    await offer(hub, POOL, {"s1": {"vram": 40}, "s2": {"vram": 24}, "s3": {"vram": 40}, "s4": {"vram": 80}})
+    assert [await take(hub, POOL, "vram == 40"), await take(hub, POOL, "vram == 24")] == ["s1", "s2"]
+    assert (await ask_all(hub, "big", (POOL, "vram == 40", 2), run="r2"))[0] == "waiting"
+    assert await serve(hub) == ["big", 1]
+    await hub.store.script("queue/set_cap")(label=POOL, cap="3", served="1")
+    assert (await ask(hub, "single", (POOL, "vram == 80"), run="r3"))[0] == "waiting"
+
+
+async def test_the_end_of_a_lease_makes_room_under_a_cap_that_also_counts_slots_set_aside(
+    hub: Hub, redis: Redis
+) -> None:
+    await kept_under_a_cap(hub)
+    label, token = redis.hmget("session:s2", "labelKey", "leaseToken")
+    await hub.leases.give_back("s2", label, token)
+    assert redis.hget("session:s4", "runId") == "r3"
+
+
+async def test_a_slot_that_is_set_aside_and_goes_makes_room_under_a_cap(hub: Hub, redis: Redis) -> None:
+    await kept_under_a_cap(hub)
+    await hub.store.script("capacity/withdraw")(
+        slot="s3", node="n1", part="n1", only_free="", incarnation="", said_number="", reason=""
+    )
+    await serve(hub)
+    assert redis.hget("session:s4", "runId") == "r3"
