@@ -195,3 +195,23 @@ def test_a_bundle_whose_caller_is_interrupted_leaves_the_queue(command: Command)
     assert ended(borrower) == 1
     assert borrower.err == f"hub: Interrupted before a slot of 5 {LABEL} was lent.\n"
     wait_until(lambda: command.ask("/queue")["waiting"] == 0)
+
+
+def test_slots_of_a_command_that_is_killed_are_lent_again_once_their_leases_lapse(command: Command):
+    held = command.start("borrow", LABEL, "--count", "3", "--ttl", "2", "--", "sh", "-c", "echo up; sleep 60")
+    held.until_out("up")
+    assert len(leases(command)) == 3
+    held.kill()
+    wait_until(lambda: leases(command) == [])
+
+
+def test_nothing_is_lent_to_a_command_that_was_killed_while_it_waited(command: Command):
+    one = command.start("borrow", LABEL)
+    one.until_out("TOKEN")
+    borrower = waits(command, "--count", "5")
+    (place,) = command.json("queue")["bundles"]
+    borrower.kill()
+    wait_until(lambda: command.ask(f"/queue/{place['ticket']}")["state"] == "away")
+    assert ended(one) == 0
+    assert leases(command) == []
+    assert command("queue", "cancel", place["ticket"]).returncode == 0

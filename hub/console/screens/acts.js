@@ -62,8 +62,9 @@ export const Has = ({ of }) => html`<${Tags} of=${of.attributes ?? {}}/>
   ${of.warm?.length > 0 && html`<span class="under">warm: ${of.warm.join(", ")}</span>`}`;
 
 /** What a ticket wants, where that is more than its label. @param {{of: any}} props */
-export const Wants = ({ of }) => of.anyOf && html`<span class="under">
-  ${of.anyOf.map((/** @type {any} */ w) => w.label + (w.where && ` where ${w.where}`)).join(" or ")}</span>`;
+export const Wants = ({ of }) => (of.anyOf ?? of.parts) && html`<span class="under">
+  ${(of.anyOf ?? of.parts).map((/** @type {any} */ w) => (w.count ? `${w.count} ` : "") + w.label + (w.where && ` where ${w.where}`))
+    .join(of.parts ? " and " : " or ")}${of.sameNode && ", on one node"}</span>`;
 
 /**
  * The holder of a lease or of a place in the queue: `ada (ml) · trainer`; where only its address is known, the run.

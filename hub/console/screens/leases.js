@@ -73,7 +73,8 @@ export default function Leases({ route }) {
   const found = useData(`sessions${query({ limit: LIMIT, offset, [by || "x"]: by && of ? of : "" })}`, ["grant"], 3);
   const columns = [
     { head: "Slot", grow: true,
-      cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a> <${Held} of=${s}/>` },
+      cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a> <${Held} of=${s}/>
+        ${s.bundle && html`<span class="under">bundle ${s.bundle}</span>`}` },
     { head: "Pool", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.pool])}>${s.pool}</a>` },
     { head: "Holder", cell: (/** @type {any} */ s) => html`<${Holder} of=${s}/>` },
     { head: "Node", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["nodes", s.nodeId])}>${s.nodeId}</a>` },

@@ -38,6 +38,32 @@ function because(line, overview) {
   return ["wait", `its turn is number ${num(line.turn)}`];
 }
 
+/** How many of its slots are set aside for a bundle. @param {any} t */
+const aside = (t) => (t.reserving
+  ? `${num(t.setAside)} of ${num(t.parts.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + each.count, 0))}` : "none");
+
+/** Tickets of one line; in that of bundles nothing is known of the wait. @param {{of: any[], caption: string, chosen: any}} props */
+const Tickets = ({ of, caption, chosen }) => html`<${Table} caption=${caption} rows=${of} id=${(/** @type {any} */ t) => t.ticket}
+  chosen=${may("lease") ? chosen : null} columns=${[
+    { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
+    { head: "Ticket", grow: true,
+      cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>
+        <${Wants} of=${t}/>` },
+    { head: "Holder", less: true, cell: (/** @type {any} */ t) => html`<a class="id" title=${`${holderOf(t)}, run ${t.runId}`}
+      href=${to(["why", "run", t.runId])}>${holderOf(t)}</a>` },
+    { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
+    { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
+    of[0]?.parts ? { head: "Set aside", num: true, cell: aside } : { head: "Estimate", num: true, time: true,
+      cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
+    { head: "Gives up in", num: true, time: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
+    ...(may("lease")
+      ? [{ head: html`<span class="hidden">Act</span>`,
+        cell: (/** @type {any} */ t) =>
+          html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>
+            Cancel…</button>` }]
+      : []),
+  ]}/>`;
+
 /** @param {{route: import("../lib/router.js").Route}} props */
 export default function Queue({ route }) {
   const { label = "" } = route.query;
@@ -46,15 +72,21 @@ export default function Queue({ route }) {
   const found = useData(`queue${query({ limit: LABELS, tickets: TICKETS, offset, label })}`, ["ticket", "grant", "cap"], 3);
   const seen = useOverview();
   const data = found.data;
+  const bundles = offset ? [] : data?.bundles ?? [];
   return html`<${Head} title="Queue" about=${data && !label
     ? `${some(data.waiting, "borrower waits", "borrowers wait")} under ${some(data.total,
-      "label")}; ${num(data.away)} away: their calls have ended, and they keep their place for a minute.`
+      "label")}${bundles.length > 0 ? ` and for ${some(bundles.length, "bundle")}` : ""}; ${num(data.away)} away: their calls have
+      ended, and they keep their place for a minute.`
     : "The next borrower is at the top."}><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Filter} name="label" value=${label} label="Exactly this label"/></div>
     ${may("lease") && html`<${Bulk} chosen=${chosen} one="ticket">
       <button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button></${Bulk}>`}
     <${Shown} from=${found}>
-      ${data && !data.labels.length
+      ${bundles.length > 0 && html`<section class="line"><h2>Bundles <span class="faint">${num(bundles.length)} waiting</span></h2>
+        <p class="why-line">All slots of a bundle are lent at once, or none. For the first that has waited for long, free ones are set
+          aside.</p>
+        <${Tickets} of=${bundles} caption="Bundles that wait" chosen=${chosen}/></section>`}
+      ${data && !data.labels.length && !bundles.length
         ? html`<${Empty} title=${label ? `No borrower waits for ${label}`
           : "No borrower waits"} command="hub queue">
             A borrower that finds no free slot waits here: first come, first served within a label.</${Empty}>`
@@ -65,27 +97,8 @@ export default function Queue({ route }) {
         <p class=${`why-line ${tone}`}>
           <${State} state=${tone === "bad" ? "critical" : "waiting"} text="waits because"/> ${why}. ${line.estimatedWaitSeconds === null
             ? "The wait is unknown: this queue has not moved yet." : `A new borrower waits about ${span(line.estimatedWaitSeconds)}.`}</p>
-        <${Table} caption=${`Borrowers that wait for ${line.label}`} rows=${line.tickets} id=${(/** @type {any} */ t) => t.ticket}
-          chosen=${may("lease")
-          ? chosen : null} columns=${[
-          { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
-          { head: "Ticket", grow: true,
-            cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>
-              <${Wants} of=${t}/>` },
-          { head: "Holder", less: true, cell: (/** @type {any} */ t) => html`<a class="id" title=${`${holderOf(t)}, run ${t.runId}`}
-            href=${to(["why", "run", t.runId])}>${holderOf(t)}</a>` },
-          { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
-          { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
-          { head: "Estimate", num: true, time: true,
-            cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
-          { head: "Gives up in", num: true, time: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
-          ...(may("lease")
-            ? [{ head: html`<span class="hidden">Act</span>`,
-              cell: (/** @type {any} */ t) =>
-                html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>
-                  Cancel…</button>` }]
-            : []),
-        ]}/>${line.waiting > line.tickets.length && html`<p class="faint">
+        <${Tickets} of=${line.tickets} caption=${`Borrowers that wait for ${line.label}`} chosen=${chosen}/>
+        ${line.waiting > line.tickets.length && html`<p class="faint">
           The first ${num(line.tickets.length)} of ${num(line.waiting)}.</p>`}</section>`;
     })}${data && !label && html`<${Pager} offset=${offset} limit=${LABELS} total=${data.total} one="label"/>`}</${Shown}>`;
 }

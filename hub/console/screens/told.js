@@ -65,6 +65,11 @@ function fact(name, value) {
   if (Array.isArray(value) && !value.length) return null;
   if (typeof value === "string" && LINKED.includes(name)) return html`<a href=${to(["why", name, value])}>${value}</a>`;
   if (typeof value === "string" && name === "pool") return html`<a href=${to(["pools", value])}>${value}</a>`;
+  if (typeof value === "string" && /^reserve/.test(name)) return html`<a href=${to(["why", "ticket", value])}>${value}</a>`;
+  if (Array.isArray(value) && value[0].wanted) {
+    return value.map((one) => html`<p key=${one.label + one.where}>
+      ${one.wanted} ${one.label}${one.where && ` where ${one.where}`}: ${one.free} free, ${one.published} published</p>`);
+  }
   if (Array.isArray(value) && value[0].task) return html`<${TasksWith} of=${value}/>`;
   if (typeof value === "string" && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value)) return html`<${Time} at=${value}/>`;
   if (Array.isArray(value) && typeof value[0] === "string") return value.map((line) => html`<p key=${line}>${line}</p>`);
