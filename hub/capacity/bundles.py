@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from hub.capacity.borrowing import Gone, log_dropped
@@ -12,6 +13,7 @@ from hub.capacity.tickets import Tickets
 from hub.errors import LeaseOver, NoCapacity, Settling, UnknownReply
 from hub.observability import metrics
 from hub.settings import Settings
+from hub.store.lenient import read_each
 from hub.store.store import Store
 
 _NOT_REPORTED = "The store was lost, and hubs or nodes have yet to say what is lent of this bundle; ask again"
@@ -41,6 +43,7 @@ class Bundles:
         self._borrowing = leases.borrowing
         self._classes = leases.classes
         self._memory = leases.memory
+        self._live = leases.live
         self._tickets = tickets
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
@@ -83,28 +86,15 @@ class Bundles:
     async def of(self, bundle: str) -> LentBundle:
         """Return a bundle with those of its leases that are live."""
         keys = self._store.keys
-        said: dict[str, str] = await self._store.read("HGETALL", keys.bundle(bundle))
-        noted = sorted((int(text.partition("|")[0]), slot, text.partition("|")[2]) for slot, text in said.items())
-        slots = [slot for _, slot, _ in noted]
-        names = ("leaseToken", "poolLabel", "ttlSeconds", "runId", "holder", "labelKey")
-        clock_ms, *rows = await self._store.read_all(
-            [
-                ("HGET", keys.store, "clock_ms"),
-                *(("HMGET", keys.session(slot), *names) for slot in slots),
-                *(("HMGET", keys.slot(slot), "item", "class") for slot in slots),
-                *(("ZSCORE", keys.deadlines, slot) for slot in slots),
-            ]
-        )
-        leases, count = [], len(slots)
-        for (_, slot, token), session, (item, of), until in zip(
-            noted, rows[:count], rows[count : 2 * count], rows[2 * count :], strict=True
-        ):
-            live, pool, ttl_s, run, holder, label = session
-            if live == token:
-                left_ms = max(0, int(until or 0) - int(clock_ms or 0))
-                facts = (item, pool, left_ms, int(1000 * float(ttl_s)), run, holder, label, of or "")
-                leases.append([slot, token, *facts])
-        return await self._made(bundle, leases)
+        tokens: dict[str, str] = await self._store.read("HGETALL", keys.bundle(bundle))
+        items = await read_each(self._store, [("HMGET", keys.slot(slot), "item", "class") for slot in tokens], ("", ""))
+        rows = []
+        for each, (item, kind) in zip(await self._live.find_all(list(tokens)), items, strict=True):
+            if each and each.holder and each.holder.bundle == bundle:
+                left = (each.pool, each.left_ms, int(1000 * each.ttl_s), each.run, each.holder.text, each.label)
+                row = [each.slot, tokens[each.slot].rpartition("|")[2], item or "", *left, kind or ""]
+                rows.append((each.holder.unit, row))
+        return await self._made(bundle, [row for _, row in sorted(rows, key=itemgetter(0))])
 
     async def renew(self, bundle: str, ttl_ms: int | None, by: str = "") -> list[Renewed]:
         """Extend all live leases of a bundle, as `Leases.renew` does; raises `LeaseOver` when none is live, `NotHolder`

@@ -56,9 +56,12 @@ class BundleWish(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> BundleWish | None:
-        """Return the wish in a text of the store; None for ''."""
-        said = orjson.loads(text) if text else None
-        return said and cls(tuple(BundlePart(*part) for part in said["parts"]), said["sameNode"], said["together"])
+        """Return the wish in a text of the store; None for '', and for a text that no hub wrote."""
+        try:
+            said = orjson.loads(text)
+            return cls(tuple(BundlePart(*part) for part in said["parts"]), said["sameNode"], said["together"])
+        except (ValueError, LookupError, TypeError):
+            return None
 
     @property
     def text(self) -> str:

@@ -234,3 +234,20 @@ async def test_a_ticket_of_a_bundle_that_is_attended_again_gets_all_slots(make_p
         await offer(api, 1, node="n2")
         found = (await again).json()
         assert (found["state"], set(ids(found))) == ("granted", {"n1-1", "n2-1"})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"parts": 7}'])
+async def test_a_ticket_that_cannot_be_read_hides_no_other(make_patient, redis, text):
+    async with make_patient() as api:
+        await offer(api, 1)
+        calls = [await waits(api, (LABEL, 2), key=key, waitForPool=True) for key in ("a", "b")]
+        first, second = (row["ticket"] for row in (await api.get("/queue")).json()["bundles"])
+        redis.hset(f"hub:ticket:{first}", "bundle", text)
+        shown = (await api.get("/queue")).json()["bundles"]
+        assert [row["ticket"] for row in shown][-1] == second
+        for path in ("/queue/a", "/why/ticket/a", "/why/ticket/b", "/pools", "/metrics"):
+            assert (await api.get(path)).status_code < 500, path
+        await api._transport.app.app.state.serving.hub.queue.look_after()
+        await offer(api, 1, node="n2")
+        assert len((await calls[1]).json()["slots"]) == 2
+        calls[0].cancel()
