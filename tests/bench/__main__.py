@@ -18,6 +18,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "replicas": "borrow and return over HTTP when each grant waits for a replica",
     "scripts": "Redis time of a borrow and of a return",
     "matching": "Redis time and memory of `where`, of lines of many wants, and of borrows that use neither",
+    "bundles": "Redis time of borrows of several slots at once, and how long they wait among borrows of one",
     "holds": "Redis time of an idle fleet in which slots are held",
     "shards": "realms on a Redis Cluster of three shards, and a script there against one in no cluster",
     "realm_down": "borrow and return in realms of a hub of which another one's store is dead",

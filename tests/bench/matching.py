@@ -38,7 +38,7 @@ Times = dict[str, list[float]]
 def run() -> list[Figure]:
     """Each part on a server of its own; both sides of a ratio by turns in each round."""
     figures = []
-    for part in (_unused, _borrows, _hand_offs, _memory):
+    for part in (unused, _borrows, _hand_offs, _memory):
         with machine.redis_server(appendonly="no") as redis:
             figures += part(redis)
     return figures
@@ -79,7 +79,7 @@ def _ratio(name: str, found: Times, of: str, to: str, at_most: float | None = No
     return Figure(name, rounds.median, at_most=at_most, note=note)
 
 
-def _unused(redis: Redis) -> list[Figure]:
+def unused(redis: Redis) -> list[Figure]:
     revision = os.environ.get("BENCH_BEFORE", "")
     if not revision:
         print("  BENCH_BEFORE names no revision: what uses no constraint is compared with nothing", flush=True)
