@@ -44,7 +44,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def _hub_borrow(request: pytest.FixtureRequest) -> Iterator[Callable[..., SyncBorrowing]]:
+def _hub_borrow(request: pytest.FixtureRequest) -> Iterator[Callable[..., SyncBorrowing[Slot]]]:
     """Borrowing by all tests of this process. A hub that does not answer, or refuses the secret, is asked once.
 
     A process of pytest-xdist is a run of its own, because the hub bounds how many borrows of one run wait.
@@ -62,7 +62,7 @@ def _hub_borrow(request: pytest.FixtureRequest) -> Iterator[Callable[..., SyncBo
 
 
 @pytest.fixture
-def hub_slot(request: pytest.FixtureRequest, _hub_borrow: Callable[..., SyncBorrowing]) -> Iterator[Slot]:
+def hub_slot(request: pytest.FixtureRequest, _hub_borrow: Callable[..., SyncBorrowing[Slot]]) -> Iterator[Slot]:
     """A slot of the hub, held while the test runs: of the label of its marker `hub_slot`, else of --hub-slot."""
     from hub.client import HubError
 

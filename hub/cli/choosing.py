@@ -58,7 +58,7 @@ def sort_out(
     return label, words
 
 
-class Wish(NamedTuple):
+class BorrowWish(NamedTuple):
     """What a command wants to borrow: a slot, or several of one label at once."""
 
     label: str

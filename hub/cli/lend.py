@@ -15,7 +15,7 @@ from typer import Option
 from hub.cli import detached, lent, output
 from hub.cli.answers import CommandAnswer, holder_name, run_name
 from hub.cli.child import Signals, interruptible
-from hub.cli.choosing import ANY_OF, PREFER, WHERE, Choice, Wish, sort_out
+from hub.cli.choosing import ANY_OF, PREFER, WHERE, BorrowWish, Choice, sort_out
 from hub.cli.command import Work, command
 from hub.cli.connection import Address, HubApi, Row, as_operator, listens, over_http, secret_refused
 from hub.cli.inputs import InputEnded, Pair, Usage, check_command, each_once, read_id, read_stem, seconds
@@ -96,7 +96,7 @@ def borrow(
     _check(command, env or [], "--json" if as_json else "--detach" if detach else "", signal_ending=signal_ending)
     name = name or own_name(Path(command[0]).name if command else "hub")
     how = {"ttl": ttl, "run": run, "name": name, "wait": wait, "priority": priority, "wait_for_pool": wait_for_pool}
-    wish = Wish(label, where or "", any_of or (), prefer or (), realms or "", count, same_node, together)
+    wish = BorrowWish(label, where or "", any_of or (), prefer or (), realms or "", count, same_node, together)
     block = wish.block(detach=detach, **how)
     pipe = detached.fork() if detach else 0
 
@@ -162,7 +162,7 @@ async def _return(at: Address, slot: str, label: str | None, *proofs: str | None
 
 async def _borrow(
     at: Address,
-    wish: Wish,
+    wish: BorrowWish,
     block: Callable[..., Borrowing[Any]],
     use: Callable[[Held, Signals], Awaitable[int | None]],
     on_refusal: int,

@@ -106,7 +106,7 @@ BORROW_DEFAULTS: BorrowOptions = {
 }  # fmt: skip
 
 
-class Wanted(Generic[H]):
+class Borrow(Generic[H]):
     """What borrows of one slot and of a bundle have in common."""
 
     path: ClassVar[str]
@@ -164,7 +164,7 @@ class Wanted(Generic[H]):
 
 
 @dataclass(frozen=True, slots=True)
-class BorrowCall(Wanted[Slot]):
+class BorrowCall(Borrow[Slot]):
     """A borrow of a slot of `label`."""
 
     path, noun = "/session/borrow", "slot"
@@ -208,7 +208,7 @@ class BorrowCall(Wanted[Slot]):
 
 
 @dataclass(frozen=True, slots=True)
-class BundleCall(Wanted[B]):
+class BundleCall(Borrow[B]):
     """A borrow of a bundle, which is renewed in the background; `made` makes it of the answer."""
 
     path, noun, renews = "/bundles", "bundle", True
@@ -257,7 +257,7 @@ class _Place:
     known: bool = False  # whether the hub may have a ticket or a lease for the key
 
 
-def borrow(wanted: Wanted[H], policy: RetryPolicy, backlog: Backlog) -> Steps[H]:
+def borrow(wanted: Borrow[H], policy: RetryPolicy, backlog: Backlog) -> Steps[H]:
     """Borrow a slot or a bundle, waiting as long as `wanted` says; when interrupted or refused, give the place up."""
     started_s = now_s()
     ticket = wanted.options.get("ticket")
@@ -278,7 +278,7 @@ def borrow(wanted: Wanted[H], policy: RetryPolicy, backlog: Backlog) -> Steps[H]
             raise
 
 
-def _ask(wanted: Wanted[H], policy: RetryPolicy, started_s: float, place: _Place) -> Steps[H]:
+def _ask(wanted: Borrow[H], policy: RetryPolicy, started_s: float, place: _Place) -> Steps[H]:
     failures, again = 0, False
     while True:
         sent_s = now_s()
@@ -313,7 +313,7 @@ def _ask(wanted: Wanted[H], policy: RetryPolicy, started_s: float, place: _Place
         failures += 1
 
 
-def _after_all(wanted: Wanted[H], error: WaitedInVain) -> WaitedInVain:
+def _after_all(wanted: Borrow[H], error: WaitedInVain) -> WaitedInVain:
     """Return the refusal of the last attempt with the whole wait of the borrow in place of that of the attempt."""
     error.detail = f"Borrow timed out after {wanted.wait_s:g}s for {wanted.named}"
     if isinstance(hint := error.facts.get("hint"), str):
@@ -322,7 +322,7 @@ def _after_all(wanted: Wanted[H], error: WaitedInVain) -> WaitedInVain:
     return error
 
 
-def _request(wanted: Wanted[H], place: _Place, left_s: float, policy: RetryPolicy) -> Send:
+def _request(wanted: Borrow[H], place: _Place, left_s: float, policy: RetryPolicy) -> Send:
     return Send(
         "POST",
         wanted.path,
@@ -351,7 +351,7 @@ def _pause_s(error: HubError, failures: int, took_s: float) -> float:
     return pause_s(failures, error.retry_after_s, LONGEST_PAUSE_S)
 
 
-def _give_up(wanted: Wanted[H], place: _Place, backlog: Backlog) -> Steps[None]:
+def _give_up(wanted: Borrow[H], place: _Place, backlog: Backlog) -> Steps[None]:
     """Give up the place in the queue and a slot lent to it; if that fails at first, go on in the background."""
     try:
         yield from _given_up(place, GIVE_UP_POLICY)
