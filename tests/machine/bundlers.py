@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine.base import HUBS, LABELS, WANTED, Base, any_one, callers, hubs, pick, step, users
+from tests.machine.base import HUBS, LABELS, NODES, WANTED, Base, any_one, callers, hubs, pick, step, users
 from tests.machine.borrowers import ttls, urgencies, waits
 from tests.machine.fleet import rarely
 from tests.machine.records import BundleRequest, Part, holder_of
@@ -41,6 +41,26 @@ class Bundlers(Base):
     @step(parts=few, hub=hubs, max_label=st.sampled_from([1, 100]), max_run=st.sampled_from([0, 1]))
     def wait_for_bundle_where_the_line_is_short(self, parts: tuple[Part, ...], **wanted: Any) -> None:
         self.ask_for_all(parts, keyed=False, wait_ms=30_000, **wanted)
+
+    @step(which=any_one, spare=rarely, same_node=st.booleans(), together=st.booleans(), keyed=st.booleans(), hub=hubs,
+          user=users)  # fmt: skip
+    def borrow_what_is_free(self, which: int, spare: bool, **wanted: Any) -> None:
+        """Borrow all free slots of a pool or two, or wait for one more."""
+        lists = {pool: len(listed) for pool, listed in self.model.free.items() if listed}
+        if lists:
+            first, second = pick(lists, which), pick(lists, which + 1 + which // 4)
+            counts = {first: lists[first] + spare} | ({second: lists[second]} if second != first else {})
+            parts = tuple(Part(pool, "", count) for pool, count in counts.items())
+            self.ask_for_all(parts, wait_ms=30_000, hopes=spare, **wanted)
+
+    @step(node=st.sampled_from(NODES), which=any_one, keyed=st.booleans(), hub=hubs, together=rarely)
+    def borrow_on_one_node(self, node: str, which: int, **wanted: Any) -> None:
+        """Ask for slots that one node has, free or not, and that are to be on one node."""
+        have = sorted(self.model.slots[slot].pool for slot in self.model.of_node(node))
+        if have:
+            some = have[which % len(have) :][:2]
+            parts = tuple(Part(pool, "", some.count(pool)) for pool in dict.fromkeys(some))
+            self.ask_for_all(parts, same_node=True, wait_ms=30_000, **wanted)
 
     def ask_for_all(self, parts: tuple[Part, ...], *, keyed: bool, **more: Any) -> None:
         count = len(self.asked)
@@ -126,7 +146,7 @@ class Bundlers(Base):
         for slot in sorted(self.model.grants)[: 1 + which % 3]:
             if slot in self.model.grants:
                 self.hand_in(slot, str(self.model.grants[slot].token), "")
-                self.the_store_says_what_the_model_says()
+                self.look_now()
         self.look_after_bundles_once(500)
 
     def look_after_bundles_once(self, ms: int) -> None:
@@ -136,12 +156,17 @@ class Bundlers(Base):
             self.model.hubs[hub] = self.model.clock_ms
         self.do_round()
 
+    def look_now(self) -> None:
+        """Compare within a step, which is not over yet."""
+        self.the_store_says_what_the_model_says()
+        self.sound = False
+
     def do_round(self) -> None:
         self.call(
             "capacity/serve_bundles", lambda: self.model.round(PATIENCE_MS, RESERVE_MS),
             patience_ms=PATIENCE_MS, reserve_ms=RESERVE_MS,
         )  # fmt: skip
-        self.the_store_says_what_the_model_says()
+        self.look_now()
         model, reserver = self.model, self.model.reserver
         assert not model.reserved or reserver, f"{model.reserved} are set aside for nobody"
         if reserver:

@@ -266,8 +266,8 @@ class Bundling(Queue):
         chosen = self.oracle.granted(self).get(wanted.id, [])
         assert len(chosen) == len(wanted.units), f"{wanted} has all in {kept} and is not lent: {chosen}"
         assert set(chosen) <= set(kept)
-        assert self.is_legal(wanted, chosen), f"{wanted} was lent {chosen}"
         self.reserved -= set(chosen)
+        assert self.is_legal(wanted, chosen), f"{wanted} was lent {chosen}"
         self.hand_all_on(ticket, chosen)
 
     def offer_reserved(self) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 from tests.machine.flight.test_flight import STEPS
 from tests.machine.jobs.test_jobs_machine import EXAMPLES as JOBS_EXAMPLES
 from tests.machine.test_machine import EXAMPLES
+from tests.mutants.in_bundles import BUNDLES
 from tests.mutants.in_flight import FLIGHT
 from tests.mutants.in_holders import HOLDERS
 from tests.mutants.in_holds import HOLDS
@@ -37,7 +38,7 @@ from tests.mutants.mistakes import MISTAKES, Mistake
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
 BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": 8 * STEPS}
-QUEUE = (*MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE)
+QUEUE = (*BUNDLES, *MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE)
 REGRESSIONS = "tests/capacity/queue/test_regressions.py"
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 

@@ -54,11 +54,11 @@ FLIGHT = (
         "a lease that one hub brought back is valid before another can say that it was returned",
     ),
     Mistake(
-        "commands/capacity/renew.lua", "  if store.settle_left_ms > 0 then return {'settling'} end\n", "",
+        "renewals.lua", "  if store.settle_left_ms > 0 then return {'settling'} end\n", "",
         "a lease that one hub brought back is renewed before another can say that it was returned",
     ),
     Mistake(
-        "placing.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return drains.holds_back(part)",
+        "held_slots.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return drains.holds_back(part)",
         "a slot is lent to the next while its last holder has yet to hear of it",
     ),
     Mistake(
@@ -160,7 +160,7 @@ FLIGHT = (
         "a worker that was removed holds what it held",
     ),
     Mistake(
-        "placing.lua", " or holds.of(slot)\n", "\n",
+        "held_slots.lua", " or holds.of(slot)\n", "\n",
         "a slot is lent on while it is unwell",
     ),
 )  # fmt: skip

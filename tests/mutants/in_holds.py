@@ -7,7 +7,7 @@ from tests.mutants.mistakes import Mistake
 _HOLDS, _TOLD = "tests/capacity/nodes/test_holds.py", "tests/capacity/nodes/test_holds_told.py"
 HOLDS = (
     Mistake(
-        "placing.lua", " or holds.of(slot)\n", "\n",
+        "held_slots.lua", " or holds.of(slot)\n", "\n",
         "a slot that is unwell is lent after its lease, or as its node drains no more",
     ),
     Mistake(

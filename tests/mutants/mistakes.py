@@ -51,7 +51,7 @@ GRANTS = (
         "a hub undoes the lease that its caller has fetched elsewhere",
     ),
     Mistake(
-        "releases.lua", "if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end\n", "",
+        "releases.lua", "if not live[1] and redis.call('HGET', keys.session(slot), 'leaseToken') == token then live", "if not live[1] then live",
         "an undo ends a later lease of the same slot",
     ),
     Mistake(
@@ -67,14 +67,14 @@ GRANTS = (
         "a return that comes twice ends the lease of the next in the queue",
     ),
     Mistake(
-        "commands/capacity/renew.lua", "math.max(deadline, math.min(store.clock_ms + ttl_ms, latest))", "math.min(store.clock_ms + ttl_ms, latest)",
+        "renewals.lua", "math.max(deadline, math.min(store.clock_ms + ttl_ms, latest))", "math.min(store.clock_ms + ttl_ms, latest)",
         "a renewal shortens a lease",
     ),
 )  # fmt: skip
 
 PLACES = (
     Mistake(
-        "placing.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return revocations.believed_in(slot)",
+        "held_slots.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return revocations.believed_in(slot)",
         "a slot that comes back to a draining node is offered",
     ),
     Mistake(
@@ -94,7 +94,7 @@ PLACES = (
         "a slot just given back is handed on before one that has been free for longer",
     ),
     Mistake(
-        "placing.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return drains.holds_back(part)",
+        "held_slots.lua", "return drains.holds_back(part) or revocations.believed_in(slot)", "return drains.holds_back(part)",
         "a slot is lent on while its last holder believes in it",
     ),
     Mistake(
@@ -253,7 +253,7 @@ LINE = (
         "labels at their cap are offered",
     ),
     Mistake(
-        "caps.lua", "redis.call('ZCARD', keys.in_flight(label)) >= cap", "redis.call('ZCARD', keys.in_flight(label)) > cap",
+        "caps.lua", "caps.taken(label) >= cap", "caps.taken(label) > cap",
         "one lease more than the cap allows",
     ),
     Mistake(
@@ -270,7 +270,7 @@ LINE = (
         "a waiter who changed hubs is dropped with the first one",
     ),
     Mistake(
-        "queue.lua", "at_ms - priority * 1000", "at_ms + priority * 1000",
+        "queue_order.lua", "format('%.17g', at_ms - priority * 1000", "format('%.17g', at_ms + priority * 1000",
         "the urgent wait longest",
     ),
     Mistake(
@@ -355,9 +355,13 @@ SERVING = (
         for script, what in {
             "commands/capacity/lapse.lua": "a lapse",
             "commands/capacity/withdraw.lua": "a withdrawal",
-            "commands/capacity/undo.lua": "an undo",
             "commands/queue/retire.lua": "the end of a hub",
         }.items()
+    ),
+    Mistake(
+        "commands/capacity/undo.lua", "  serving.opened()\n  return freed", "  return freed",
+        "what an undo makes possible is not served",
+        "test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_another_pool",
     ),
     *(
         Mistake(script, "serving.opened()\n", "", f"what {what} makes possible is not served")
@@ -372,7 +376,7 @@ SERVING = (
 
 FRESHNESS = (
     Mistake(
-        "placing.lua", " or freshness.is_owed(slot) or", " or",
+        "held_slots.lua", " or freshness.is_owed(slot) or", " or",
         "a used slot is handed to a waiter before it was made fresh",
     ),
     Mistake(

@@ -290,12 +290,15 @@ def test_bundles_that_do_not_fit_keep_no_other_from_reserving(fleet: Bundles) ->
 def test_singles_under_one_cap_with_a_bundle_do_not_starve_it(fleet: Bundles, served: bool) -> None:
     fleet.node("m", 4)
     acts.cap(fleet, "gpu:a", 2, served=served)
-    lent = [fleet.borrow(("gpu:a", "")), fleet.borrow(("gpu:a", ""))]
+    assert [fleet.borrow(("gpu:a", "")) for _ in range(2)] == ["m-1", "m-2"]
     ticket = acts.reserve(fleet, GPU2)
-    for _ in range(6):  # each return finds another who waits for one slot
-        fleet.borrow(("gpu:a", ""))
-        fleet.give_back(lent.pop(0))
-        fleet.wait(1_000)
-        fleet.round()
-        lent = [slot for slot in ("m-1", "m-2", "m-3", "m-4") if (fleet.holder(slot) or ticket) != ticket]
+    singles = [fleet.borrow(("gpu:a", "")) for _ in range(3)]
+    fleet.give_back("m-1")
+    fleet.round()
+    assert not fleet.held_by(ticket) and not any(map(fleet.held_by, singles)), "one place is kept for the bundle"
+    fleet.give_back("m-2")
+    fleet.round()
     assert len(fleet.held_by(ticket)) == 2
+    for slot in fleet.held_by(ticket):
+        fleet.give_back(slot)
+    assert sum(len(fleet.held_by(single)) for single in singles) == 2
