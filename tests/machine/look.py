@@ -109,9 +109,7 @@ class Look:
         for pool in [pool for pool in model.maintenance if model.is_over(pool)]:
             if self._keys.maintenance(pool) not in seen["names"]:
                 said["names"] -= self._names_of_restart(model, pool)
-        line = [ticket.wanted.id for ticket in model.line_of_bundles()]
-        said |= {"bundles": line, "bundles wait": "1" if line else None, "reserved": model.reserved}
-        said |= {"reserver": _reserver(model), **self._bundles(model)}
+        said |= self._bundles(model)
         said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said |= {"deadlines": {slot: grant.deadline_ms for slot, grant in grants.items()}, "lease_limits": model.limits}
@@ -152,8 +150,10 @@ class Look:
         said |= self._indexes.said(model, seen)
         return said
 
-    def _bundles(self, model: Model) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = {}
+    def _bundles(self, model: Model) -> dict[str, Any]:
+        line = [ticket.wanted.id for ticket in model.line_of_bundles()]
+        found: dict[str, Any] = {"bundles": line, "bundles wait": "1" if line else None, "reserved": model.reserved}
+        found["reserver"] = _reserver(model)
         for slot, grant in model.grants.items():
             if grant.bundle:
                 name = f"bundle {self._keys.bundle(grant.bundle)}"
