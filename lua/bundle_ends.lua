@@ -13,7 +13,7 @@ end
 function bundle_ends.end_reserve()
   local vain = redis.call('EXISTS', keys.reserver) == 1 and call_state.unneeded or redis.call('SMEMBERS', keys.reserved)
   for _, slot in ipairs(vain) do
-    redis.call('SREM', keys.reserved, slot)
+    reserved_slots.drop(slot)
     placing.offer_again(slot)
   end
 end

@@ -8,6 +8,9 @@ function bundle_wishes.read(text)
   if text == '' then return nil end
   local ok, said = pcall(cjson.decode, text)
   if not ok or type(said) ~= 'table' or type(said.parts) ~= 'table' then return false end
+  for _, part in ipairs(said.parts) do
+    if type(part) ~= 'table' or not (type(part[1]) == 'string' and type(part[2]) == 'string' and type(part[5]) == 'number') then return false end
+  end
   local wish = {parts = said.parts, units = {}, same_node = said.sameNode, together = said.together, missing = {}}
   for n, part in ipairs(said.parts) do
     if part[2] ~= '' then wants.learn(part[2], part[3]) end

@@ -61,7 +61,7 @@ end
 
 -- Take a ticket out of all its places. Returns whether it was in any.
 function lines.step_out(t)
-  if t.wish then return bundle_line.step_out(t.id) end
+  if t.wish then return bundle_line.step_out(t.id, t.comes_again) end
   if not t.alternatives then return step_out(t, t.label, '') end
   local waited = false
   for _, each in ipairs(t.alternatives) do waited = step_out(t, each[1], each[2]) or waited end

@@ -6,7 +6,7 @@ local placing = {}
 -- waiter gets the slot at the head of the pool, which is another one where only a cap had kept slots free; or this one, where it has a
 -- class. Returns 'lent' | 'free' | 'held'.
 function placing.place(slot, part, pool, item)
-  if store.bundles then redis.call('SREM', keys.reserved, slot) end
+  if store.bundles then reserved_slots.drop(slot) end
   if held_slots.has_reason(slot, part) then redis.call('HSET', keys.slot(slot), 'place', 'held') return 'held' end
   local class, warm = unpack(store.matching and redis.call('HMGET', keys.slot(slot), 'class', 'warm') or {})
   local set_aside = store.bundles and reserver.take(slot, pool, class, part)

@@ -2,13 +2,17 @@
 -- that no two bundles wait for each other.
 local reserver = {}
 
--- Return the reserver as tickets.read does, with `node`, the node on which its slots are to be, or '', and `reserves_since_ms`, on the hub
--- clock; nil while there is none.
+local AWAY_MS = 5000  -- how long a caller that asks again and again may be away
+
+-- Return the reserver as tickets.read does, with `node`, the node on which its slots are to be, or '', `reserves_since_ms`, on the hub
+-- clock, and `is_away`, whether no call of its caller waits; nil while there is none.
 function reserver.now()
-  local ticket, node, since_ms = unpack(redis.call('HMGET', keys.reserver, 'ticket', 'node', 'since_ms'))
+  local ticket, node, since_ms, away_ms = unpack(redis.call('HMGET', keys.reserver, 'ticket', 'node', 'since_ms', 'away_ms'))
   if not ticket then return nil end
   local t = tickets.read(ticket)
-  if not (t.wish and redis.call('ZSCORE', keys.bundles, ticket)) then bundle_line.end_reserve() return nil end
+  local is_here = t.wish and redis.call('ZSCORE', keys.bundles, ticket)
+  t.is_away = t.wish and not is_here and away_ms and store.clock_ms - tonumber(away_ms) <= AWAY_MS
+  if not (is_here or t.is_away) then bundle_line.end_reserve() return nil end
   t.node, t.reserves_since_ms = node or '', tonumber(since_ms)
   return t
 end
@@ -33,7 +37,7 @@ function reserver.kept(wish)
     if suits then
       cells[#cells + 1] = {pool = found.pool, class = found.class, slot = slot, suits = suits, room = 1, found = found, caps = {}}
     elseif not found then
-      redis.call('SREM', keys.reserved, slot)
+      reserved_slots.drop(slot)
     end
   end
   return cells
@@ -41,7 +45,8 @@ end
 
 -- Lend the reserver what is set aside, if that is all of it. Where a cap stands in the way, room under it is kept.
 function reserver.complete(t, cells)
-  if store.settle_left_ms > 0 or not bundle_plans.assign(t.wish, cells) or bundle_plans.over_cap(t.wish, caps.live) then return end
+  if t.is_away or store.settle_left_ms > 0 or bundle_plans.over_cap(t.wish, caps.live) then return end
+  if not bundle_plans.assign(t.wish, cells) then return end
   local known = {}
   local function live(label) return redis.call('SCARD', keys.served(label)) end
   for _, cell in ipairs(cells) do cell.caps = bundle_cells.caps_of(cell.pool, live, known) end

@@ -40,7 +40,7 @@ function served_caps.uncount(slot)
   local pool = redis.call('HGET', keys.session(slot), 'poolLabel') or redis.call('HGET', keys.slot(slot), 'pool')
   for _, each in ipairs(pool and above(pool) or {}) do
     local label, cap = unpack(each)
-    if redis.call('SREM', keys.served(label), slot) == 1 and redis.call('SCARD', keys.served(label)) == cap - 1 then
+    if redis.call('SREM', keys.served(label), slot) == 1 and served_caps.taken(label) == cap - 1 then
       call_state.roomy[#call_state.roomy + 1] = label
     end
   end

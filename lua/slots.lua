@@ -12,7 +12,7 @@ function slots.drop(slot, pool, part)
   if store.matching then slot_classes.drop(slot, pool) end
   if store.freshens then freshness.drop(slot) end
   if store.holds then kept_holds.drop(slot, part) end
-  if store.bundles then redis.call('SREM', keys.reserved, slot) end
+  if store.bundles then reserved_slots.drop(slot) end
   redis.call('DEL', keys.slot(slot))
   if redis.call('SREM', keys.node_slots(part), slot) == 1 then slot_digests.changed(part) end
   redis.call('HDEL', keys.orders(part), 'recycle:' .. slot, 'end:' .. slot)

@@ -38,6 +38,7 @@ end
 -- Take a ticket that no caller attends out of the queue. With an idempotency key it keeps its place for a while, else it is deleted.
 -- Returns 'away' | 'dropped'.
 function tickets.set_aside(t, why)
+  t.comes_again = t.keyed and why == 'timeout'
   local waited = tickets.step_out(t)
   if t.keyed then
     if waited then history.away(t, why) end

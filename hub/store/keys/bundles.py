@@ -10,12 +10,13 @@ class OfBundles(Section):
     owner = "hub/capacity/"
 
     bundle = Each(
-        "hub:bundle:{bundle}", "hash", "slot -> number of the lease in the bundle, `|`, and its token",
+        "hub:bundle:{bundle}", "hash", "slot -> number of the lease in the bundle, a bar, and its token",
         "a field with its lease",
     )  # fmt: skip
     bundles = One("hub:bundles", "zset", "tickets that wait for several slots at once", "a member while it waits")
-    # Fields: ticket; node: key part of the node on which its slots are to be, '' for any; since_ms, on the hub clock;
-    # units:<label>: leases for which room is kept under the cap of the label.
+    # Fields: ticket; node: key part of the node on which its slots are to be, '' for any; since_ms, and away_ms while
+    # no call of its caller waits, on the hub clock; units:<label>: leases for which room is kept under the cap of the
+    # label.
     reserver = One(
         "hub:reserver", "hash", "the ticket for which slots are set aside, its node, and since when",
         "until it has all, at most `HUB_BUNDLE_RESERVE_SECONDS`",
