@@ -113,7 +113,7 @@ class Look:
         said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said |= {"deadlines": {slot: grant.deadline_ms for slot, grant in grants.items()}, "lease_limits": model.limits}
-        said["drain_deadlines"], said["hubs"] = model.drain_deadlines, model.hubs
+        said |= {"drain_deadlines": model.drain_deadlines, "hubs": model.hubs}
         said["revoked"] = {slot: until_ms for slot, (until_ms, _) in model.revoked.items()}
         said["tickets"] = {request for request, ticket in model.tickets.items() if ticket.state != "handed"}
         said["tickets"] |= seen["tickets"] & set(model.answered)
