@@ -68,14 +68,4 @@ function bundle_plans.over_cap(wish, live)
   end
 end
 
--- Return the number of the first part of which not all units have a cell in a plan, and how many slots the cells have that suit it; nil for
--- none.
-function bundle_plans.lacking(wish, of, cells)
-  for u, unit in ipairs(wish.units) do
-    local there = 0
-    for _, cell in ipairs(of[u] and {} or cells) do there = there + (cell.suits[unit.part] and math.max(0, cell.room) or 0) end
-    if not of[u] then return unit.part, there end
-  end
-end
-
 return bundle_plans

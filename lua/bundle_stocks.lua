@@ -1,13 +1,18 @@
 -- Stocks for bundles: whether what nodes have published is enough for one at all.
 local bundle_stocks = {}
 
--- Return the number of the first part of which fewer slots are published than are wanted, and how many are, other
--- parts may want some of them; 0 and the number of nodes with
--- such slots where no node has all that is to be on one; nil for enough. Of many nodes only some are looked at: then there are enough.
+-- Return the number of the first part for which fewer slots are published than are wanted, and how many suit it, some of which other parts
+-- may want; 0 and the number of nodes with such slots where no node has all that is to be on one; nil for enough. Of many nodes only some
+-- are looked at: then there are enough.
 function bundle_stocks.lacking(wish)
   local cells = bundle_cells.published(wish)
-  local part, there = bundle_plans.lacking(wish, bundle_plans.assign(wish, cells, true), cells)
-  if part or not wish.same_node then return part, there end
+  local of = bundle_plans.assign(wish, cells, true)
+  for u, unit in ipairs(wish.units) do
+    local there = 0
+    for _, cell in ipairs(of[u] and {} or cells) do there = there + (cell.suits[unit.part] and math.max(0, cell.room) or 0) end
+    if not of[u] then return unit.part, there end
+  end
+  if not wish.same_node then return nil end
   local fit, whole, nodes = bundle_nodes.published(wish)
   if whole and not fit[1] then return 0, nodes end
 end

@@ -24,7 +24,7 @@ function reserve_turns.choose(patience_ms)
     if since_ms and store.clock_ms - since_ms >= patience_ms then can, node = fits(t) end
     if can then
       redis.call('HSET', keys.reserver, 'ticket', ticket, 'node', node, 'since_ms', numbers.whole(store.clock_ms))
-      for label, count in pairs(bundle_wishes.counts(t.wish)) do 
+      for label, count in pairs(bundle_wishes.counts(t.wish)) do
         redis.call('HSET', keys.reserver, 'units:' .. label, count)
         turns.reoffer(label)
       end
