@@ -147,6 +147,7 @@ GUARDED = [
     ("DELETE", "/node/n/slots/s"), ("POST", "/node/n/slots/s/hold"), ("DELETE", "/node/n/slots/s/hold"),
     ("POST", "/admin/slots/s/hold"), ("DELETE", "/admin/slots/s/hold"), ("DELETE", "/node/n"),
     ("POST", "/session/borrow"), ("POST", "/session/return"), ("POST", "/session/renew"),
+    ("POST", "/bundles"), ("POST", "/bundles/b1/renew"), ("POST", "/bundles/b1/return"),
     ("POST", "/leases/watch"), ("POST", "/leases/s/activity"), ("POST", "/leases/s/pause"),
     ("GET", "/diagnostics/worker-env/n"),
     ("GET", "/leases/s/verify?token=1"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n"), ("GET", "/nodes/n/orders"),
