@@ -9,7 +9,8 @@ function bundle_wishes.read(text)
   local ok, said = pcall(cjson.decode, text)
   if not ok or type(said) ~= 'table' or type(said.parts) ~= 'table' then return false end
   for _, part in ipairs(said.parts) do
-    if type(part) ~= 'table' or not (type(part[1]) == 'string' and type(part[2]) == 'string' and type(part[5]) == 'number') then return false end
+    local good = type(part) == 'table' and type(part[1]) == 'string' and type(part[2]) == 'string' and type(part[5]) == 'number'
+    if not good then return false end
   end
   local wish = {parts = said.parts, units = {}, same_node = said.sameNode, together = said.together, missing = {}}
   for n, part in ipairs(said.parts) do
