@@ -80,4 +80,5 @@ def unpublished(wanted: BorrowRequest, number: int, there: int) -> NoSuchPool:
     part = wish.parts[number - 1]
     are = "is" if there == 1 else "are"
     said = f"{slots(there)} of {part.each} {are} published, {part.number} {'is' if part.number == 1 else 'are'} wanted"
+    said += ", and other parts want some of them" if there >= part.number else ""
     return NoSuchPool(said, part=number - 1, published=there)

@@ -71,7 +71,8 @@ async def test_what_is_not_published_is_refused_at_once_with_what_there_is(api):
     await offer(api, 2)
     refused = await ask(api, LABEL, (LABEL, 2), maxWaitSeconds=PATIENCE_S)
     told = refused.json()
-    assert (refused.status_code, told["code"], told["part"], told["published"]) == (404, "no-such-pool", 1, 1)
+    assert (refused.status_code, told["code"], told["part"], told["published"]) == (404, "no-such-pool", 1, 2)
+    assert told["detail"] == "2 slots of gpu:a100 are published, 2 are wanted, and other parts want some of them"
     refused = await ask(api, LABEL, ("gpu:a10O", 1))
     told = refused.json()
     assert (told["part"], told["published"]) == (1, 0)
@@ -236,7 +237,9 @@ async def test_a_ticket_of_a_bundle_that_is_attended_again_gets_all_slots(make_p
         assert (found["state"], set(ids(found))) == ("granted", {"n1-1", "n2-1"})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"parts": 7}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"parts": 7}', '{"parts": [[]]}', '{"parts": [["a", "", "", "", "x"]]}']
+)
 async def test_a_ticket_that_cannot_be_read_hides_no_other(make_patient, redis, text):
     async with make_patient() as api:
         await offer(api, 1)
