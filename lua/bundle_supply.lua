@@ -33,22 +33,22 @@ local function take_all(wish, of)
   end
 end
 
--- Take free slots for all units of a bundle; nil where there are not enough, or a cap stands in the way. `part` is set where only the slots
--- of this node can be new to a bundle that is to be on one node.
+-- Take free slots for all units of a bundle; nil where there are not enough, or a cap stands in the way, and how many it lacks at least, if
+-- that is known. `part` is set where only the slots of this node can be new to a bundle that is to be on one node.
 function bundle_supply.find(wish, part)
   if store.settle_left_ms > 0 or bundle_plans.over_cap(wish, caps.taken) then return nil end
   for _ = 1, 3 do
-    local of
+    local of, count
     if wish.same_node then
       for _, node in ipairs(part and {part} or bundle_nodes.free(wish)) do
         of = bundle_plans.assign(wish, bundle_cells.of_node(wish, node))
         if of or call_state.left_to_look <= 0 then break end
       end
     else
-      of = bundle_plans.assign(wish, bundle_cells.free(wish))
+      of, count = bundle_plans.assign(wish, bundle_cells.free(wish))
     end
     local found = of and take_all(wish, of)
-    if found or not of then return found end
+    if found or not of then return found, count and #wish.units - count end
   end
 end
 

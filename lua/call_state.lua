@@ -25,7 +25,7 @@ function call_state.begin()
   call_state.looks = 200           -- how many more items that cannot be lent may be looked at, over all pools
   call_state.served = 0            -- how many waiters got a slot that was free already
   call_state.left_to_resume = 256  -- how many more held slots of nodes that are heard again may be offered
-  call_state.left_to_look = 1500   -- how many more slots may be looked at for bundles, one by one
+  call_state.left_to_look = 400   -- how many more slots may be looked at for bundles, one by one
   call_state.notified = nil            -- set of jobs whose channel was told in this call that a task can be claimed
   call_state.told = nil            -- set of events that this call has published for sockets
   call_state.listening = nil       -- whether any hub listens for events; nil until that was asked

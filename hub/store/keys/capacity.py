@@ -203,8 +203,9 @@ class OfTheQueue(Section):
 
     # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority, fingerprint, keep_s, keyed
     # (1 with an idempotency key); handed: 1 once a lease was granted to it; of one that wants several slots: bundle
-    # (what it wants, as JSON) and patient_since_ms (hub clock from which its patience counts). Deleted when the ticket
-    # leaves the queue; with an idempotency key 60 s after its lease was granted.
+    # (what it wants, as JSON), patient_since_ms (hub clock from which its patience counts) and lacks (how many free
+    # slots it lacks at least). Deleted when the ticket leaves the queue; with an idempotency key 60 s after its lease
+    # was granted.
     ticket = Each(
         "hub:ticket:{ticket}", "hash", "a borrow that waits: label, run, holder, hub, priority, deadlines",
         "until the ticket leaves the queue; with an idempotency key 60 s longer",
