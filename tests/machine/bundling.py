@@ -445,9 +445,9 @@ class Bundling(Queue):
         """Return the refusal of a bundle that is more than what is published."""
         most = self.matched(wanted, self.slots)
         if most < len(wanted.units):
-            part, there = said[1:] if said[0] == "unpublished" else (1, 0)
-            assert 0 <= there < wanted.parts[part - 1].count, f"{wanted} lacks part {part}, of which {there} are there"
-            return ["unpublished", part, there]
+            part = said[1] if said[0] == "unpublished" else 1
+            there = [slot for slot in self.slots if part - 1 in self.parts_for(wanted, slot)]
+            return ["unpublished", part, len(there)]
         if not wanted.same_node or self.fitting_nodes(wanted):
             return []
         of_it = max(wanted.parts, key=lambda part: part.count)

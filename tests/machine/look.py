@@ -113,8 +113,7 @@ class Look:
         said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said |= {"deadlines": {slot: grant.deadline_ms for slot, grant in grants.items()}, "lease_limits": model.limits}
-        said |= {"drain_deadlines": model.drain_deadlines, "hubs": model.hubs}
-        said["revoked"] = {slot: until_ms for slot, (until_ms, _) in model.revoked.items()}
+        said |= {"drain_deadlines": model.drain_deadlines, "hubs": model.hubs, "revoked": _revoked(model)}
         said["tickets"] = {request for request, ticket in model.tickets.items() if ticket.state != "handed"}
         said["tickets"] |= seen["tickets"] & set(model.answered)
         said["ticket_deadlines"] = {t.wanted.id: t.patience_ms for t in model.tickets.values() if t.state != "handed"}
@@ -238,6 +237,10 @@ def _reserver(model: Model) -> dict[str, str]:
     said = {"ticket": found.ticket, "node": found.node, "since_ms": str(found.since_ms)}
     said |= {f"units:{label}": str(count) for label, count in found.units.items()}
     return said
+
+
+def _revoked(model: Model) -> dict[str, int]:
+    return {slot: until_ms for slot, (until_ms, _) in model.revoked.items()}
 
 
 def _holds(model: Model, node: str) -> set[str]:

@@ -130,6 +130,25 @@ def test_a_late_repeat_of_a_return_ends_no_lease_of_a_bundle_of_which_its_caller
     assert fleet.held_by(ticket) == {"m-1", "m-2"}
 
 
+def test_a_bundle_that_was_fetched_is_given_back_slot_by_slot_without_tokens(fleet: Bundles) -> None:
+    ticket = handed(fleet)
+    assert fleet.ask(GPU2, request=ticket, repeated=True)[0] == "ok"
+    for slot in ("m-1", "m-2"):
+        answer = fleet.direct.call(
+            "capacity/give_back", slot=slot, hint="gpu:a", token="", run="", only_run="", request=slot, keyed="",
+            keep_s=60, arrived_ms="", revokes="", reason="", by="",
+        )  # fmt: skip
+        assert answer[0] == "returned"
+
+
+def test_a_call_that_waits_on_leaves_its_ticket_to_a_later_call(fleet: Bundles) -> None:
+    acts.lend_all(fleet, fleet.node("m", 2))
+    for attempt in ("first", "second"):
+        assert fleet.ask(GPU2, request="k", keyed=True, attempt=attempt)[0] == "waiting"
+    assert fleet.ask(GPU2, request="k", keyed=True, attempt="first", repeated=True)[0] == "waiting"
+    assert fleet.redis.hget("hub:ticket:k", "attempt") == "second"
+
+
 def test_a_cancelled_bundle_is_gone(fleet: Bundles) -> None:
     slots = fleet.node("m", 2)
     acts.lend_all(fleet, slots)
