@@ -13,8 +13,10 @@ from typing import Any
 
 from tests.machine.oracle import Oracle
 from tests.machine.queue import Queue
-from tests.machine.records import BorrowRequest, BundleRequest, Grant, Reserver, Ticket, is_foreign
-from tests.machine.suiting import digest_of, is_suited
+from tests.machine.records import BorrowRequest, BundleRequest, Grant, Reserver, Ticket
+from tests.machine.suiting import is_suited
+
+AWAY_MS = 5_000  # for so long slots stay set aside for a caller that asks again
 
 
 @dataclass
@@ -201,9 +203,30 @@ class Bundling(Queue):
     # -- the reserver
 
     def step_out(self, ticket: Ticket, state: str) -> None:
+        waited, comes_again = ticket.state == "waiting", self.comes_again
+        self.comes_again = False
         super().step_out(ticket, state)
-        if self.reserver and self.reserver.ticket == ticket.wanted.id:
+        if not waited or not self.reserver or self.reserver.ticket != ticket.wanted.id:
+            return
+        if comes_again:
+            self.reserver.away_ms = self.clock_ms
+        else:
             self.end_reserve()
+
+    def join(self, ticket: Ticket, hub: str, until_ms: int) -> None:
+        if ticket.state != "waiting" and self.reserver and self.reserver.ticket == ticket.wanted.id:
+            self.reserver.away_ms = None
+        super().join(ticket, hub, until_ms)
+
+    def who_reserves(self) -> Ticket | None:
+        """Return the ticket of the reserver, which is over when its caller is away for too long."""
+        if not self.reserver:
+            return None
+        ticket, away_ms = self.tickets.get(self.reserver.ticket), self.reserver.away_ms
+        if ticket and (ticket.state == "waiting" or (away_ms is not None and self.clock_ms - away_ms <= AWAY_MS)):
+            return ticket
+        self.end_reserve()
+        return None
 
     def end_reserve(self) -> None:
         """Set no more aside; what was is offered when the script ends."""
@@ -227,17 +250,18 @@ class Bundling(Queue):
         found = []
         for slot in self.oracle.in_order(self.reserved):
             if not self.is_good(slot):
-                self.reserved.discard(slot)
+                self.unreserve(slot)
             elif not self.under_maintenance(self.slots[slot].pool) and self.parts_for(wanted, slot):
                 found.append(slot)
         return found
 
     def set_aside_for_bundle(self, slot: str) -> bool:
         """Set a slot aside that is in no list, if the reserver can use it; return whether it went nowhere else."""
-        if not self.reserver:
+        record, ticket = self.slots[slot], self.who_reserves()
+        if not ticket:
             return False
-        record, ticket = self.slots[slot], self.tickets[self.reserver.ticket]
         wanted = ticket.wanted
+        assert self.reserver
         assert isinstance(wanted, BundleRequest)
         if self.reserver.node not in ("", record.node) or not self.heard(ticket.hub):
             return False
@@ -258,7 +282,7 @@ class Bundling(Queue):
         wanted = ticket.wanted
         assert isinstance(wanted, BundleRequest)
         assert self.reserver
-        enough = not self.settling and self.matched(wanted, kept) == len(wanted.units)
+        enough = not self.settling and ticket.state == "waiting" and self.matched(wanted, kept) == len(wanted.units)
         if not enough or self.over_cap(wanted, of="live"):
             return
         if not self.is_enough(wanted, kept, {label: len(self.served(label)) for label in self.counted_labels()}):
@@ -266,22 +290,22 @@ class Bundling(Queue):
         chosen = self.oracle.granted(self).get(wanted.id, [])
         assert len(chosen) == len(wanted.units), f"{wanted} has all in {kept} and is not lent: {chosen}"
         assert set(chosen) <= set(kept)
-        self.reserved -= set(chosen)
+        self.reserved -= set(chosen)  # they are lent at once: no room is made
         assert self.is_legal(wanted, chosen), f"{wanted} was lent {chosen}"
         self.hand_all_on(ticket, chosen)
 
     def offer_reserved(self) -> None:
         """Offer what is set aside in vain."""
         for slot in self.unneeded if self.reserver else self.oracle.in_order(self.reserved):
-            self.reserved.discard(slot)
+            self.unreserve(slot)
             self.offer_again(slot)
 
     def round(self, patience_ms: int, reserve_ms: int) -> list[Any]:
         """What a hub does once a second for bundles."""
-        if not self.line_of_bundles() and not self.reserved:
+        if not self.line_of_bundles() and not self.reserver and not self.reserved:
             return ["ok", "", 0]
         if not self.settling:
-            ticket = self.tickets[self.reserver.ticket] if self.reserver else None
+            ticket = self.who_reserves()
             if not (ticket and self.may_go_on(ticket, reserve_ms)):
                 ticket = self.choose(patience_ms)
             if ticket:
@@ -298,11 +322,14 @@ class Bundling(Queue):
         assert isinstance(wanted, BundleRequest)
         if not self.heard(ticket.hub):
             self.set_aside(ticket)
+            if self.reserver:
+                self.end_reserve()
             return False
         if self.clock_ms - self.reserver.since_ms >= reserve_ms:
             self.end_reserve()
-            self.arrivals += 1
-            ticket.place, ticket.patient_ms = (0, self.arrivals), self.clock_ms
+            if ticket.state == "waiting":
+                self.arrivals += 1
+                ticket.place, ticket.patient_ms = (0, self.arrivals), self.clock_ms
             return False
         node = self.reserver.node
         enough = self.fits(wanted) if not node else node in self.fitting_nodes(wanted)
@@ -331,6 +358,8 @@ class Bundling(Queue):
                 labels = list(dict.fromkeys(part.label for part in wanted.parts))
                 counts = Counter(part.label for part in wanted.units)
                 self.reserver = Reserver(wanted.id, node, self.clock_ms, {label: counts[label] for label in labels})
+                for label in labels:
+                    self.reoffer(label)
                 return ticket
         return None
 
@@ -387,107 +416,3 @@ class Bundling(Queue):
         if self.unsure:
             self.oracle.adopt_order(self)
             self.unsure = False
-
-    # -- what borrowers ask for
-
-    def borrow_all(self, wanted: BundleRequest, said: list[Any]) -> list[Any]:
-        """`said` is the answer of the script, for what it may choose."""
-        if {wanted.attempt, wanted.id} & self.withdrawn:
-            return ["undone"]
-        if wanted.id in self.answered:
-            return self.repeat(wanted, self.answered[wanted.id])
-        ticket = self.tickets.get(wanted.id)
-        if ticket:
-            return self.wait_on(ticket, wanted)
-        found = self.find_bundle(wanted)
-        if found:
-            self.grant_all(wanted, wanted.attempt, found)
-            self.finish()
-            return self.granted(found[0])
-        if not wanted.hopes and not self.settling and (lacking := self.lacking(wanted, said)):
-            return lacking
-        left_ms = max(0, self.settled_ms - self.clock_ms)
-        if wanted.wait_ms <= left_ms:
-            if left_ms:
-                return ["settling", left_ms]
-            over = {label: self.cap_of(label) for label in self.over_cap(wanted)}
-            label = said[2] if said[0] == "capped" else min(over, default="")
-            return ["capped", over.get(label), label] if over else ["empty", []]
-        if (waiting := len(self.line_of_bundles())) >= wanted.max_label:
-            return ["per-label-cap", waiting]
-        if (pending := self.pending(wanted.run)) >= wanted.max_run:
-            return ["per-run-cap", pending]
-        self.arrivals += 1
-        ticket = Ticket(wanted, (-wanted.priority, self.arrivals), wanted.hub, wanted.attempt)
-        ticket.patient_ms, self.tickets[wanted.id] = self.clock_ms, ticket
-        self.join(ticket, wanted.hub, self.clock_ms + wanted.wait_ms)
-        return self.stand(wanted)
-
-    def wait_on(self, ticket: Ticket, wanted: BundleRequest) -> list[Any]:
-        """Return the answer to a caller whose ticket is known."""
-        if ticket.wanted.asked != wanted.asked:
-            return ["reused"]
-        waits = ticket.state == "waiting"
-        if waits and wanted.wait_ms == 0:
-            return ["empty", []]
-        if not (waits and wanted.repeated and ticket.attempt != wanted.attempt and self.heard(ticket.hub)):
-            ticket.attempt = wanted.attempt
-            self.join(ticket, wanted.hub, self.clock_ms + wanted.wait_ms)
-        self.try_bundle(ticket)
-        self.finish()
-        answer = self.stand(wanted)
-        if wanted.wait_ms == 0 and answer[0] == "waiting":
-            self.set_aside(ticket)
-            return ["empty", []]
-        return answer
-
-    def lacking(self, wanted: BundleRequest, said: list[Any]) -> list[Any]:
-        """Return the refusal of a bundle that is more than what is published."""
-        most = self.matched(wanted, self.slots)
-        if most < len(wanted.units):
-            part = said[1] if said[0] == "unpublished" else 1
-            there = [slot for slot in self.slots if part - 1 in self.parts_for(wanted, slot)]
-            return ["unpublished", part, len(there)]
-        if not wanted.same_node or self.fitting_nodes(wanted):
-            return []
-        of_it = max(wanted.parts, key=lambda part: part.count)
-        return ["unpublished", 0, len({r.node for r in self.slots.values() if self.serves(r.pool, of_it.label)})]
-
-    def lent_all(self, bundle: str) -> list[Any]:
-        rows = []
-        for slot in self.live_of(bundle):
-            grant, record = self.grants[slot], self.slots[slot]
-            left_ms = max(0, grant.deadline_ms - self.clock_ms)
-            rows.append([
-                *(slot, str(grant.token), record.item, record.pool, left_ms, grant.ttl_ms, grant.run, grant.holder),
-                *(grant.label, digest_of(record.attributes)),
-            ])  # fmt: skip
-        return ["ok", bundle, rows, []]
-
-    def renew_all(self, bundle: str, ttl_ms: int, max_ms: int, by: str) -> list[Any]:
-        done, settling, refusal = [], self.settling, None
-        for slot in self.live_of(bundle):
-            token = str(self.grants[slot].token)
-            answer = self.renew(slot, token, ttl_ms, max_ms, by)
-            refusal = answer if answer[0] == "not-holder" else refusal
-            done += [slot, *answer[1:]] if answer[0] == "ok" else []
-        if settling:
-            return ["settling"]
-        return ["ok", done] if done else refusal or ["over"]
-
-    def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int, by: str = "operator") -> list[Any]:
-        raise NotImplementedError
-
-    def return_all(self, bundle: str, by: str) -> list[Any]:
-        ended: list[str] = []
-        refusal: list[Any] | None = None
-        for slot in self.live_of(bundle):
-            grant = self.grants[slot]
-            if is_foreign(by, grant.user, True):
-                refusal = ["not-holder", grant.holder, ""]
-            else:
-                ended += [slot, str(grant.token)]
-                self.release(slot, mark=True, by_holder=True)
-        if not ended and (refusal or self.settling):
-            return refusal or ["settling"]
-        return ["returned", ended]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tests.machine.bundling import Bundling
+from tests.machine.bundle_calls import BundleCalls
 from tests.machine.records import Slot
 
 
@@ -22,7 +22,7 @@ UNSAID = Said()
 
 
 @dataclass
-class Holds(Bundling):
+class Holds(BundleCalls):
     """Slots that are held by their nodes or by operators."""
 
     said: Said = UNSAID

@@ -151,7 +151,11 @@ class Look:
 
     def _bundles(self, model: Model) -> dict[str, Any]:
         line = [ticket.wanted.id for ticket in model.line_of_bundles()]
-        found: dict[str, Any] = {"bundles": line, "bundles wait": "1" if line else None, "reserved": model.reserved}
+        found: dict[str, Any] = {
+            "bundles": line,
+            "bundles wait": "1" if line or model.reserver else None,
+            "reserved": model.reserved,
+        }
         found["reserver"] = _reserver(model)
         for slot, grant in model.grants.items():
             if grant.bundle:
@@ -235,6 +239,7 @@ def _reserver(model: Model) -> dict[str, str]:
     if not found:
         return {}
     said = {"ticket": found.ticket, "node": found.node, "since_ms": str(found.since_ms)}
+    said |= {"away_ms": str(found.away_ms)} if found.away_ms is not None else {}
     said |= {f"units:{label}": str(count) for label, count in found.units.items()}
     return said
 

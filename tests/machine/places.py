@@ -248,7 +248,7 @@ class Places:
 
     def drop(self, slot: str) -> None:
         """Forget a slot that is in no list."""
-        self.reserved.discard(slot)
+        self.unreserve(slot)
         record = self.slots.pop(slot)
         self.unclassed.discard(slot)
         self.note_class(record.attributes)
@@ -318,6 +318,13 @@ class Places:
         """Return how many leases such a cap counts, with what is set aside for a bundle."""
         aside = [slot for slot in self.reserved if f"{self.slots[slot].pool}:".startswith(f"{label}:")]
         return len(self.served(label)) + len(aside)
+
+    def unreserve(self, slot: str) -> None:
+        """Set a slot aside no longer; caps on what is served may have room then."""
+        if slot in self.reserved:
+            caps = self.served_caps(self.slots[slot].pool)
+            self.roomy += [label for label, cap in caps if self.taken(label) == cap]
+            self.reserved.discard(slot)
 
     def units_kept(self, label: str) -> int:
         """Return how many places under the cap of a label are kept for the reserver."""

@@ -18,6 +18,7 @@ class Queue(Serving):
 
     withdrawn: set[str] = field(default_factory=set)  # attempts that never will be carried out
     arrivals: int = 0
+    comes_again: bool = False  # whether the caller of the ticket that is set aside asks again and again
 
     # -- what borrowers and hubs ask for
 
@@ -174,7 +175,10 @@ class Queue(Serving):
             self.withdrawn.add(attempt)
         ticket = self.tickets.get(request)
         if not before:
-            return ["left", self.set_aside(ticket)] if ticket and ticket.attempt == attempt else ["nothing"]
+            if not ticket or ticket.attempt != attempt:
+                return ["nothing"]
+            self.comes_again = why == "timeout" and ticket.wanted.keyed
+            return ["left", self.set_aside(ticket)]
         owners = {before.attempt, *before.also}
         if attempt not in owners:
             return ["nothing"]

@@ -203,6 +203,7 @@ class Reserver:
     node: str
     since_ms: int
     units: dict[str, int]  # label -> how many places under its cap are kept
+    away_ms: int | None = None  # since when no call of its caller waits
 
 
 @dataclass

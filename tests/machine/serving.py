@@ -97,7 +97,7 @@ class Serving(Matching):
         """Send on a slot that is in no list."""
         record = self.slots[slot]
         self.aside.get(record.node, set()).discard(slot)
-        self.reserved.discard(slot)
+        self.unreserve(slot)
         if record.node in self.stopped or self.believed_in(slot) or record.owed or record.held:
             record.place = "held"
             return
@@ -146,7 +146,7 @@ class Serving(Matching):
     def end(self, slot: str, by_holder: bool = False) -> Grant:
         """End a grant; where its slot goes is the caller's."""
         caps = self.served_caps(self.slots[slot].pool)
-        self.roomy += [label for label, cap in caps if len(self.served(label)) == cap]
+        self.roomy += [label for label, cap in caps if self.taken(label) == cap]
         grant = self.grants.pop(slot)
         if self.slots[slot].policy == "fresh":
             self.used[slot] = self.token

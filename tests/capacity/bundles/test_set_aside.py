@@ -286,6 +286,33 @@ def test_bundles_that_do_not_fit_keep_no_other_from_reserving(fleet: Bundles) ->
     assert fleet.held_by(ticket) == set(slots)
 
 
+def test_a_bundle_whose_caller_is_away_does_not_come_back_into_the_line_by_itself(fleet: Bundles) -> None:
+    acts.lend_all(fleet, fleet.node("m", 2))
+    ticket = acts.reserve(fleet, GPU2, keyed=True)
+    fleet.wait(1_000)
+    acts.undo(fleet, ticket, "timeout")
+    fleet.wait(1_000)
+    fleet.round(reserve=1_000)
+    assert fleet.redis.zrange("hub:bundles", 0, -1) == []
+    fleet.give_back("m-1"), fleet.give_back("m-2")
+    fleet.round()
+    assert not fleet.held_by(ticket)
+
+
+def test_a_bundle_that_reserves_keeps_no_room_of_the_one_before(fleet: Bundles) -> None:
+    acts.lend_all(fleet, fleet.node("m", 2)), acts.lend_all(fleet, fleet.node("k", 2, "gpu:b"), "gpu:b")
+    ticket = acts.reserve(fleet, GPU2, keyed=True)
+    fleet.direct.tick("h2")
+    other = fleet.all_of(("gpu:b", "", 2), hub="h2")
+    acts.undo(fleet, ticket, "timeout")
+    fleet.direct.wait(4_000)
+    fleet.direct.tick("h2")
+    assert fleet.round(patience=0)[0] == other
+    kept = fleet.redis.hgetall("hub:reserver")
+    assert "away_ms" not in kept
+    assert [field for field in kept if field.startswith("units:")] == ["units:gpu:b"]
+
+
 @pytest.mark.parametrize("served", [False, True])
 def test_singles_under_one_cap_with_a_bundle_do_not_starve_it(fleet: Bundles, served: bool) -> None:
     fleet.node("m", 4)
