@@ -37,17 +37,20 @@ end
 -- Return whether the reserver may go on: its hub ticks, and what is published is still enough. One that has reserved for `most_ms` goes to
 -- the end of the line.
 function reserve_turns.may_go_on(t, most_ms)
-  if not hubs.is_heard(t.hub) then tickets.set_aside(t, 'hub') return false end
-  if store.clock_ms - t.reserves_since_ms >= most_ms then
+  if not hubs.is_heard(t.hub) then
     bundle_line.end_reserve()
+    if not t.is_away then tickets.set_aside(t, 'hub') end
+    return false
+  end
+  local enough = store.clock_ms - t.reserves_since_ms < most_ms
+  if not enough and not t.is_away then
     t.score = queue_order.next_score(0)
     redis.call('ZADD', keys.bundles, t.score, t.id)
     redis.call('HSET', keys.ticket(t.id), 'score', t.score, 'patient_since_ms', numbers.whole(store.clock_ms))
-    return false
-  end
-  local enough = t.node == '' and fits(t)
-  if t.node ~= '' and not drains.holds_back(t.node) then
-    enough = bundle_plans.assign(t.wish, bundle_cells.of_node(t.wish, t.node, true))
+  elseif enough and t.node == '' then
+    enough = fits(t)
+  elseif enough then
+    enough = not drains.holds_back(t.node) and bundle_plans.assign(t.wish, bundle_cells.of_node(t.wish, t.node, true))
   end
   if not enough then bundle_line.end_reserve() end
   return enough
