@@ -47,6 +47,7 @@ BUNDLES = (
     Mistake(
         "bundle_line.lua", "  local reserves = redis.call('HGET', keys.reserver, 'ticket') == ticket\n", "  local reserves = false\n",
         "a bundle that has left the line reserves on",
+        "test_slots_that_were_set_aside_are_lent_when_the_bundle_is_given_up", _SCRIPTS,
     ),
     Mistake(
         "bundle_line.lua", "  call_state.unreserved = true\n", "",
