@@ -97,13 +97,13 @@ class Bundling(Queue):
 
         return fill(0, frozenset())
 
-    def may_have_all(self, wanted: BundleRequest, slots: Iterable[str], node: str | None) -> bool:
+    def may_have_all(self, wanted: BundleRequest, slots: Iterable[str]) -> bool:
         """Return whether a bundle can be served from these slots, on one node where it wants that."""
         counted = {label: self.taken(label) for label in self.counted_labels()}
         if not wanted.same_node:
             return self.is_enough(wanted, slots, counted)
         some = list(slots)
-        nodes = {self.slots[slot].node for slot in some} if node is None else {node}
+        nodes = {self.slots[slot].node for slot in some}
         return any(self.is_enough(wanted, [s for s in some if self.slots[s].node == each], counted) for each in nodes)
 
     def counted_labels(self) -> list[str]:
@@ -137,8 +137,8 @@ class Bundling(Queue):
 
     # -- granting
 
-    def find_bundle(self, wanted: BundleRequest, node: str | None = None) -> list[str] | None:
-        """Return slots for all units, taken from the free ones; with a node only those of it can be new."""
+    def find_bundle(self, wanted: BundleRequest, freed: str | None = None) -> list[str] | None:
+        """Return slots for all units, taken from the free ones, or perhaps only when a slot has just become free."""
         if self.settling or self.over_cap(wanted):
             return None
         sure, free = not self.unsure, self.free_now()
@@ -147,8 +147,8 @@ class Bundling(Queue):
             for slot in chosen:
                 self.free[self.slots[slot].pool].remove(slot)
             return chosen
-        doubt = self.unsure or not sure
-        assert doubt or not self.may_have_all(wanted, free, node), f"{wanted} could have been served from {free}"
+        doubt = self.unsure or not sure or freed is not None
+        assert doubt or not self.may_have_all(wanted, free), f"{wanted} could have been served from {free}"
         return None
 
     def is_legal(self, wanted: BundleRequest, chosen: Sequence[str]) -> bool:
@@ -184,13 +184,17 @@ class Bundling(Queue):
             self.grants[slot].unseen, self.grants[slot].before = True, self.released.get(slot)
 
     def try_bundle(self, ticket: Ticket, slot: str | None = None) -> None:
-        """Serve a bundle that waits, if it can be; with a slot only if that one may complete it."""
+        """Serve a bundle that waits, if it can be; with a slot only if that one may complete it.
+
+        One that lacked several slots a moment ago is not looked at for a slot; the next round looks at all.
+        """
         wanted = ticket.wanted
         assert isinstance(wanted, BundleRequest)
         if not self.heard(ticket.hub):
-            self.set_aside(ticket)
+            if slot is None or not self.oracle.waits(wanted.id):
+                self.set_aside(ticket)
         elif slot is None or self.parts_for(wanted, slot):
-            found = self.find_bundle(wanted, self.slots[slot].node if slot else None)
+            found = self.find_bundle(wanted, freed=slot)
             if found:
                 self.hand_all_on(ticket, found)
 

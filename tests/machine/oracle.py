@@ -57,6 +57,10 @@ class Oracle:
     def has_ended(self, pool: str) -> bool:
         return bool(self._direct) and not self._direct.redis.exists(self._keys.maintenance(pool))
 
+    def waits(self, ticket: str) -> bool:
+        """Return whether a ticket is in the line of bundles."""
+        return bool(self._direct) and self._direct.redis.zscore(self._keys.bundles, ticket) is not None
+
     def is_held(self, slot: str) -> bool:
         return bool(self._direct) and self._direct.redis.hget(self._keys.slot(slot), "place") == "held"
 
