@@ -1,32 +1,26 @@
--- Cells of bundles: the slots that a bundle may have, free or published, by pool and class, or one by one on a node.
+-- Cells of bundles: the slots that a bundle may have, free or published, by pool and class, or one by one on a node. What is looked at is
+-- taken from call_state.left_to_look; wish.unsure says that it was not all.
 local bundle_cells = {}
 
--- Return the caps on what is served that limit a pool, with the room that is left under each. live(label) returns how many leases a cap
--- counts; nil: none. `known` are those that were read before, by label.
-function bundle_cells.caps_of(pool, live, known)
-  local found = {}
-  for _, each in ipairs(live and store.has_served_caps and served_caps.above(pool) or {}) do
-    known[each[1]] = known[each[1]] or {room = each[2] - live(each[1])}
-    found[#found + 1] = known[each[1]]
-  end
-  return found
-end
-
 -- Return the cells that a walk over pools finds. walk(label, want, visit) visits those that may serve a part; counts(pool) returns how many
--- slots there are, and {class, how many, ...}; live: as above.
+-- slots there are, and {class, how many, ...}; live: as of bundle_limits.of.
 local function gather(wish, walk, counts, live)
-  local cells, known, caps_known = {}, {}, {}
+  local cells, known, limits, stocks = {}, {}, {}, {}
   local function add(pool, class, count, part)
-    local name, its_caps = pool .. ' ' .. (class or ''), bundle_cells.caps_of(pool, live, caps_known)
-    local cell = known[name] or {pool = pool, class = class, suits = {}, room = count, caps = its_caps}
+    local name, caps_above = pool .. ' ' .. (class or ''), bundle_limits.of(pool, live, limits)
+    local cell = known[name] or {pool = pool, class = class, suits = {}, room = count, caps = caps_above}
     if not known[name] then known[name], cells[#cells + 1] = cell, cell end
     cell.suits[part] = true
-    return math.max(0, cell.room)
+    return caps_above[1] and 0 or math.max(0, cell.room)  -- a cap may leave less, so more pools are visited
   end
   for n, part in ipairs(wish.parts) do
     local want, found = part[2], 0
     walk(part[1], want, function(pool)
-      local others, by_class = counts(pool)
+      wish.unsure = wish.unsure or (not stocks[pool] and call_state.left_to_look <= 0)
+      if wish.unsure then return true end
+      stocks[pool] = stocks[pool] or {counts(pool)}
+      local others, by_class = unpack(stocks[pool])
+      call_state.left_to_look = call_state.left_to_look - 1 - #by_class / 8
       for i = 1, #by_class, 2 do
         others = others - tonumber(by_class[i + 1])
         if want == '' or wants.suits(want, by_class[i]) then found = found + add(pool, by_class[i], tonumber(by_class[i + 1]), n) end
@@ -48,29 +42,29 @@ function bundle_cells.free(wish)
       by_class[#by_class + 1], by_class[#by_class + 2] = class, redis.call('ZCARD', keys.free_in(pool .. ' ' .. class))
     end
     return redis.call('LLEN', keys.available(pool)), by_class
-  end, served_caps.taken)
+  end, bundle_limits.live(wish))
 end
 
--- Return the cells of the slots that are published; `live` as above.
+-- Return the cells of the slots that are published.
 function bundle_cells.published(wish, live)
   return gather(wish, function(label, _, visit) published_pools.each(label, visit) end, function(pool)
     return redis.call('SCARD', keys.pool_slots(pool)), store.matching and redis.call('HGETALL', keys.pool_classes(pool)) or {}
   end, live)
 end
 
--- Return the cells of the slots of a node: the free ones, or with `all` those that are published. Of a node with more than 256 slots as
--- many are looked at. Those in wish.missing are left out.
-function bundle_cells.of_node(wish, part, all)
+-- Return the cells of the slots of a node: the free ones, or with `all` those that are published, with the caps for which `live` counts. Of
+-- a node with more than 256 slots as many are looked at. Those in wish.missing are left out.
+function bundle_cells.of_node(wish, part, all, live)
   local cells, known, slots_there = {}, {}, redis.call('SRANDMEMBER', keys.node_slots(part), 256)
+  if not all then live = bundle_limits.live(wish) end
   table.sort(slots_there)
   for _, slot in ipairs(slots_there) do
-    call_state.left_to_look = call_state.left_to_look - 1
+    call_state.left_to_look = call_state.left_to_look - 3
     local place, pool, class, node, reported = unpack(redis.call('HMGET', keys.slot(slot), 'place', 'pool', 'class', 'node', 'reported'))
     local suits = pool and (all or place == 'free') and bundle_wishes.suits(wish, pool, class)
     local out = suits and not all and (wish.missing[slot] or pools.under_maintenance(pool) or suspects.is_suspect(node, part, reported))
     if suits and not out then
-      cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1,
-        caps = bundle_cells.caps_of(pool, not all and served_caps.taken, known)}
+      cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1, caps = bundle_limits.of(pool, live, known)}
     end
   end
   return cells

@@ -42,6 +42,7 @@ function bundle_handoffs.serve(waiting, pool, class, part)
   for n, ticket in ipairs(waiting) do
     if call_state.left_to_look <= 0 then return n - 1 end
     local t = bundle_handoffs.waiting(ticket)
+    if t then t.wish.reserves = redis.call('HGET', keys.reserver, 'ticket') == ticket end
     if t and (not pool or bundle_wishes.suits(t.wish, pool, class)) then
       local found, lacks = bundle_supply.find(t.wish, part)
       if found then bundle_handoffs.hand_on(t, found) elseif lacks then redis.call('HSET', keys.ticket(ticket), 'lacks', lacks) end
@@ -53,6 +54,7 @@ end
 -- Serve the oldest bundles that a slot may complete, which has become free. One that lacked several slots when it was looked at last cannot
 -- be complete by now: each slot that becomes free is one less. A round looks at all.
 function bundle_handoffs.freed(pool, class, part)
+  call_state.left_to_look = math.min(call_state.left_to_look, 200)
   for _, ticket in ipairs(redis.call('ZRANGE', keys.bundles, 0, 7)) do
     local lacks = tonumber(redis.call('HGET', keys.ticket(ticket), 'lacks') or '0')
     if lacks > 1 then

@@ -3,17 +3,19 @@ local bundle_nodes = {}
 
 local MOST = 256  -- slots that are looked at in one call; the next call begins at another place
 
--- Count the nodes of slots: {part of a node, ...}, most slots first, at most 64; and how many slots each has.
-local function count(slots_seen)
+-- Count the nodes of those slots that suit a bundle: {part of a node, ...}, most slots first; and how many slots each has.
+local function count(wish, slots_seen)
   local counts, order = {}, {}
   call_state.left_to_look = call_state.left_to_look - #slots_seen
   for _, slot in ipairs(slots_seen) do
-    local part = redis.call('HGET', keys.slot(slot), 'part')
-    if part and not counts[part] then counts[part], order[#order + 1] = 0, part end
-    if part then counts[part] = counts[part] + 1 end
+    local part, pool, class = unpack(redis.call('HMGET', keys.slot(slot), 'part', 'pool', 'class'))
+    if part and bundle_wishes.suits(wish, pool, class) then
+      if not counts[part] then counts[part], order[#order + 1] = 0, part end
+      counts[part] = counts[part] + 1
+    end
   end
   table.sort(order, function(a, b) return counts[a] > counts[b] or (counts[a] == counts[b] and numbers.below(a, b)) end)
-  return {unpack(order, 1, 64)}, counts
+  return order, counts
 end
 
 -- Return the part of a bundle with the most units.
@@ -37,14 +39,16 @@ function bundle_nodes.free(wish)
     whole = whole and length <= MOST and #seen < MOST
     return #seen >= MOST
   end)
-  local order, counts = count(seen)
+  local order, counts = count(wish, seen)
   while whole and order[1] and counts[order[#order]] < part[5] do order[#order] = nil end
-  return order
+  local turned, first = {}, #order > 16 and store.now_us % #order or 0  -- not all are looked at: the next call begins with another
+  for i = 1, #order do turned[i] = order[(first + i - 1) % #order + 1] end
+  return turned
 end
 
--- Return the nodes that have enough published slots for a bundle and lend at present, at most 64; whether all were looked at; and how
--- many nodes have such slots.
-function bundle_nodes.published(wish)
+-- Return the nodes that have enough published slots for a bundle, under the caps for which `live` counts, if that is given: then also only
+-- those that lend at present. The second value is whether all were looked at, the third how many have such slots.
+function bundle_nodes.published(wish, live)
   local seen, whole, fit = {}, true, {}
   published_pools.each(largest(wish)[1], function(pool)
     local key = keys.pool_slots(pool)
@@ -52,13 +56,14 @@ function bundle_nodes.published(wish)
     for _, slot in ipairs(redis.call('SRANDMEMBER', key, MOST - #seen)) do seen[#seen + 1] = slot end
     return #seen >= MOST
   end)
-  local order = count(seen)
+  local order = count(wish, seen)
   for _, part in ipairs(order) do
-    if call_state.left_to_look <= 0 then whole = false break end
-    local enough = not drains.holds_back(part) and bundle_plans.assign(wish, bundle_cells.of_node(wish, part, true))
-    if enough then fit[#fit + 1] = part end
+    if call_state.left_to_look <= 0 then return fit, false, #order end
+    whole = whole and redis.call('SCARD', keys.node_slots(part)) <= MOST
+    local lends = not live or not drains.holds_back(part)
+    if lends and bundle_plans.assign(wish, bundle_cells.of_node(wish, part, true, live)) then fit[#fit + 1] = part end
   end
-  return fit, whole and #order < 64, #order
+  return fit, whole, #order
 end
 
 return bundle_nodes

@@ -1,10 +1,21 @@
 -- The queue of bundles: who may wait, and the answers to their callers.
 local bundle_queue = {}
 
--- Return why a newcomer may not wait, as the answer of the command; nil when it may.
-function bundle_queue.refusal(run, max_waiting, max_run)
+-- Return how many bundles of a user wait.
+local function waiting_of(user)
+  local count = 0
+  for _, ticket in ipairs(redis.call('ZRANGE', keys.bundles, 0, -1)) do
+    if holders.of(redis.call('HGET', keys.ticket(ticket), 'holder')).user_id == user then count = count + 1 end
+  end
+  return count
+end
+
+-- Return why a newcomer may not wait, as the answer of the command; nil when it may. A user may have a quarter of the bundles that wait.
+function bundle_queue.refusal(run, holder, max_waiting, max_run)
   local waiting, pending = redis.call('ZCARD', keys.bundles), tonumber(redis.call('HGET', keys.pending, run) or '0')
-  if waiting >= max_waiting then return {'per-label-cap', waiting} end
+  local user, most = holders.of(holder).user_id, math.max(1, math.floor(max_waiting / 4))
+  local own = user ~= '' and waiting >= most and waiting_of(user) or 0
+  if waiting >= max_waiting or own >= most then return {'per-label-cap', own >= most and own or waiting} end
   if pending >= max_run then return {'per-run-cap', pending} end
 end
 
@@ -28,8 +39,12 @@ end
 function bundle_queue.granted(record, request, attempt, fingerprint, hub)
   local reply = queue.granted(record, request, attempt, fingerprint, hub)
   if reply[1] ~= 'ok' and reply[1] ~= 'over' then return reply end
-  local id = bundles.id_of(string.match(record, '^.-|.*|(%d+)|.*$'))
+  local asked, slot, token, owners = string.match(record, '^(.-)|(.*)|(%d+)|(.*)$')
+  local id = bundles.id_of(token)
   local live = bundles.live(id)
+  if reply[1] == 'over' and live[1] then
+    redis.call('SET', keys.request(request), table.concat({asked, slot, token, attempts.add(owners, attempt)}, '|'), 'KEEPTTL')
+  end
   for _, each in ipairs(live) do tickets.settle_delivery(each[1], request) end
   return live[1] and bundle_queue.lent(id) or reply
 end

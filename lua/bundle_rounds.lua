@@ -31,7 +31,10 @@ end
 function bundle_rounds.go(patience_ms, reserve_ms)
   local t = reserver.now()
   if not (t and reserve_turns.may_go_on(t, reserve_ms)) then t = reserve_turns.choose(patience_ms) end
+  local function look_anew() call_state.left_to_look = 1000 end
+  look_anew()
   if t then gather(t) end
+  look_anew()
   local at = tonumber(redis.call('HGET', keys.store, 'bundles_at') or '0')
   local page = redis.call('ZRANGE', keys.bundles, at, at + 15)
   local served = bundle_handoffs.serve(page)

@@ -7,6 +7,7 @@ local bundle_stocks = {}
 function bundle_stocks.lacking(wish)
   local cells = bundle_cells.published(wish)
   local of = bundle_plans.assign(wish, cells, true)
+  if wish.unsure then return nil end
   for u, unit in ipairs(wish.units) do
     local there = 0
     for _, cell in ipairs(of[u] and {} or cells) do there = there + (cell.suits[unit.part] and math.max(0, cell.room) or 0) end

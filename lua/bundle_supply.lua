@@ -36,8 +36,9 @@ end
 -- Take free slots for all units of a bundle; nil where there are not enough, or a cap stands in the way, and how many it lacks at least, if
 -- that is known. `part` is set where only the slots of this node can be new to a bundle that is to be on one node.
 function bundle_supply.find(wish, part)
-  if store.settle_left_ms > 0 or bundle_plans.over_cap(wish, caps.taken) then return nil end
-  for _ = 1, 3 do
+  wish.unsure = nil
+  if store.settle_left_ms > 0 or bundle_plans.over_cap(wish, wish.reserves and caps.live or caps.taken) then return nil end
+  for _ = 1, 3 do  -- a slot that another program has taken is not planned with again
     local of, count
     if wish.same_node then
       for _, node in ipairs(part and {part} or bundle_nodes.free(wish)) do
@@ -48,7 +49,7 @@ function bundle_supply.find(wish, part)
       of, count = bundle_plans.assign(wish, bundle_cells.free(wish))
     end
     local found = of and take_all(wish, of)
-    if found or not of then return found, count and #wish.units - count end
+    if found or not of then return found, count and not wish.unsure and #wish.units - count or nil end
   end
 end
 

@@ -2,8 +2,8 @@
 local bundle_wishes = {}
 
 -- Return the wish that a JSON text describes: parts {{label, want or '', its tree, how it was written, count}, ...}, units {{label, want,
--- part}, ...}, same_node, together, missing (slots that
--- this call has not found); nil for '', false for another text.
+-- part}, ...}, same_node, together, missing (slots that this
+-- call has not found); nil for '', false for another text.
 function bundle_wishes.read(text)
   if text == '' then return nil end
   local ok, said = pcall(cjson.decode, text)

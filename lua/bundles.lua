@@ -25,13 +25,20 @@ function bundles.note(slot, token, holder)
   if id then redis.call('HSET', keys.bundle(id), slot, numbers.whole(unit) .. '|' .. token) end
 end
 
--- Note that a lease has ended, by its holder or not. record: as of slots.read. `serving.opened` ends those that are to end with it.
+-- Note that a lease has ended, by its holder or not. record: as of slots.read. `serving.opened` ends those that are to end with it, a few
+-- in one call; rounds end the others.
 function bundles.leave(record, by_holder)
   local id, _, together = of(record.holder)
   if not id then return end
   redis.call('HDEL', keys.bundle(id), record.slot)
-  if by_holder or not together or call_state.torn[id] then return end
-  call_state.torn[id], call_state.torn[#call_state.torn + 1] = true, id
+  if by_holder or not together or redis.call('EXISTS', keys.bundle(id)) == 0 then return end
+  redis.call('SADD', keys.torn, id)
+  call_state.torn = true
+end
+
+-- Note, after a loss, that a bundle has ended: leases of it that are reported later are believed no more.
+function bundles.note_ended(id)
+  if store.hearing then redis.call('HSET', keys.ended, id, '1') end
 end
 
 -- Return the live leases of a bundle in their order: {{slot, token}, ...}.
@@ -48,10 +55,7 @@ function bundles.live(id)
 end
 
 -- Return the bundle of the lease of a slot; nil for a lease alone.
-function bundles.of_slot(slot)
-  local id = of(redis.call('HGET', keys.session(slot), 'holder'))
-  return id
-end
+function bundles.of_slot(slot) return (of(redis.call('HGET', keys.session(slot), 'holder'))) end
 
 -- Return whether a hub has yet to hear of a lease of a bundle.
 function bundles.is_unseen(id, hub)

@@ -1,13 +1,13 @@
 -- The state of one call: what the call has done so far. Each call begins with a fresh state.
 local call_state = {}
 
-call_state.dropped = {}   -- items found in a list that cannot be lent: pool, reason, item, and so on
-call_state.headroom = {}  -- labels that tickets wait for and under which a lease ended: serving.opened serves them
-call_state.roomy = {}     -- labels whose caps on what is served have room again: serving.opened serves from the pools below
-call_state.released = {}  -- slot that became free while such a cap has room -> run of its last lease
-call_state.reopened = {}  -- pools whose maintenance this call has ended: serving.opened serves their waiters
-call_state.torn = {}      -- bundles of which a lease has ended with which the others are to end: list and set
-call_state.unneeded = {} -- slots that are set aside and that their bundle cannot use: bundle_ends.end_reserve offers them
+call_state.dropped = {}     -- items found in a list that cannot be lent: pool, reason, item, and so on
+call_state.headroom = {}    -- labels that tickets wait for and under which a lease ended: serving.opened serves them
+call_state.roomy = {}       -- labels whose caps on what is served have room again: serving.opened serves from the pools below
+call_state.released = {}    -- slot that became free while such a cap has room -> run of its last lease
+call_state.reopened = {}    -- pools whose maintenance this call has ended: serving.opened serves their waiters
+call_state.torn = nil       -- true when leases are to end with others of their bundles: serving.opened ends them
+call_state.unneeded = {}    -- slots that are set aside and that their bundle cannot use: bundle_ends.offer_unused offers them
 call_state.sets_aside = nil -- true while slots are taken that are only set aside: caps on what is served do not count
 call_state.unreserved = nil -- true when slots are set aside for no bundle any more: serving.opened offers them
 call_state.passed_over = {} -- labels in which waiters may have been passed over behind tickets of a hub that is gone: list and set
@@ -16,16 +16,15 @@ call_state.passed_over = {} -- labels in which waiters may have been passed over
 function call_state.begin()
   if call_state.dropped[1] then call_state.dropped = {} end
   if call_state.headroom[1] then call_state.headroom = {} end
-  if call_state.torn[1] then call_state.torn = {} end
   if call_state.unneeded[1] then call_state.unneeded = {} end
-  call_state.unreserved, call_state.sets_aside = nil, nil
+  call_state.torn, call_state.unreserved, call_state.sets_aside = nil, nil, nil
   if call_state.passed_over[1] then call_state.passed_over = {} end
   if call_state.reopened[1] then call_state.reopened = {} end
   if call_state.roomy[1] then call_state.roomy, call_state.released = {}, {} end
   call_state.looks = 200           -- how many more items that cannot be lent may be looked at, over all pools
   call_state.served = 0            -- how many waiters got a slot that was free already
   call_state.left_to_resume = 256  -- how many more held slots of nodes that are heard again may be offered
-  call_state.left_to_look = 400   -- how many more slots may be looked at for bundles, one by one
+  call_state.left_to_look = 1000   -- how many more slots may be looked at for bundles, one by one
   call_state.notified = nil            -- set of jobs whose channel was told in this call that a task can be claimed
   call_state.told = nil            -- set of events that this call has published for sockets
   call_state.listening = nil       -- whether any hub listens for events; nil until that was asked

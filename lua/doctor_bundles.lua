@@ -28,9 +28,9 @@ end
 -- Return whether slots are set aside for a ticket that does not wait, or without a time, and whether room under caps is kept for other
 -- leases than those that it wants.
 local function faults()
-  local ticket, since_ms = unpack(redis.call('HMGET', keys.reserver, 'ticket', 'since_ms'))
+  local ticket, since_ms, away_ms = unpack(redis.call('HMGET', keys.reserver, 'ticket', 'since_ms', 'away_ms'))
   if redis.call('EXISTS', keys.reserver) == 0 then return false, false end
-  if not (since_ms and redis.call('ZSCORE', keys.bundles, ticket or '')) then return true, false end
+  if not (since_ms and (away_ms or redis.call('ZSCORE', keys.bundles, ticket or ''))) then return true, false end
   local wish, kept = tickets.read(ticket).wish, {}
   local said = redis.call('HGETALL', keys.reserver)
   for i = 1, #said, 2 do kept[string.match(said[i], '^units:(.*)$') or ''] = tonumber(said[i + 1]) end
@@ -55,13 +55,13 @@ end
 
 -- Check that the store knows whether bundles wait: no call looks at them otherwise, or every call does.
 function doctor_bundles.check_store(say)
-  local wait = redis.call('EXISTS', keys.bundles) == 1
+  local wait = redis.call('EXISTS', keys.bundles, keys.reserver) > 0
   say('bundles forgotten', wait and not store.bundles)
   say('bundles remembered', store.bundles and not wait)
 end
 
 function doctor_bundles.repair_store()
-  store.bundles = redis.call('EXISTS', keys.bundles) == 1
+  store.bundles = redis.call('EXISTS', keys.bundles, keys.reserver) > 0
   if store.bundles then redis.call('HSET', keys.store, 'bundles', '1') else redis.call('HDEL', keys.store, 'bundles') end
 end
 

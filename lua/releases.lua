@@ -65,7 +65,8 @@ function releases.take_back(request, slot, token, why)
   local taken = {}
   for _, each in ipairs(live) do
     tickets.settle_delivery(each[1], request)
-    releases.release(each[1], slots.read(each[1]), '0', 'grant.undone', why)
+    local record = slots.read(each[1])
+    if record.place == 'lent' then releases.release(each[1], record, '0', 'grant.undone', why) end
     taken[#taken + 1], taken[#taken + 2] = each[1], each[2]
   end
   return taken

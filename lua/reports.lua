@@ -11,10 +11,15 @@ end
 -- Return whether the lease with this token, or a later one of the slot, has ended, as hubs have said since the loss. A lease that ended
 -- never comes back, and neither does an earlier one. An end that a shared secret said does not count against the lease of a user.
 local function has_ended(slot, token, holder)
+  local bundle = string.match(holder or '', '"bundle":"(b%d+)"')
+  if bundle and redis.call('HEXISTS', keys.ended, bundle) == 1 then return true end
   local ended, of_secret = unpack(redis.call('HMGET', keys.ended, slot, slot .. '|secret'))
   if not ended or numbers.above(token, ended) then return false end
   return not (of_secret == token and ended == token and holders.of(holder).user_id ~= '')
 end
+
+-- Return whether the store may have lost leases of a bundle, which nodes and hubs may yet report.
+function reports.is_bundle_missing(id) return store.hearing and reports.is_lost(string.sub(id, 2)) end
 
 -- Return whether to believe a node or a hub that says that the lease with this token is running: it was made in what the store has
 -- lost, nodes and hubs are still reporting, and it has not ended. `holder` is that of the lease, where it is known.

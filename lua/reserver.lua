@@ -2,7 +2,7 @@
 -- that no two bundles wait for each other.
 local reserver = {}
 
-local AWAY_MS = 5000  -- how long a caller that asks again and again may be away
+local AWAY_MS = 5000  -- how long a caller that asks again and again may be away: clients ask again within a second or two
 
 -- Return the reserver as tickets.read does, with `node`, the node on which its slots are to be, or '', `reserves_since_ms`, on the hub
 -- clock, and `is_away`, whether no call of its caller waits; nil while there is none.
@@ -13,7 +13,7 @@ function reserver.now()
   local is_here = t.wish and redis.call('ZSCORE', keys.bundles, ticket)
   t.is_away = t.wish and not is_here and away_ms and store.clock_ms - tonumber(away_ms) <= AWAY_MS
   if not (is_here or t.is_away) then bundle_line.end_reserve() return nil end
-  t.node, t.reserves_since_ms = node or '', tonumber(since_ms)
+  t.node, t.reserves_since_ms, t.wish.reserves = node or '', tonumber(since_ms), true
   return t
 end
 
@@ -48,8 +48,7 @@ function reserver.complete(t, cells)
   if t.is_away or store.settle_left_ms > 0 or bundle_plans.over_cap(t.wish, caps.live) then return end
   if not bundle_plans.assign(t.wish, cells) then return end
   local known = {}
-  local function live(label) return redis.call('SCARD', keys.served(label)) end
-  for _, cell in ipairs(cells) do cell.caps = bundle_cells.caps_of(cell.pool, live, known) end
+  for _, cell in ipairs(cells) do cell.caps = bundle_limits.of(cell.pool, bundle_limits.live(t.wish), known) end
   local of = bundle_plans.assign(t.wish, cells)
   if not of then return end
   local found = {}

@@ -2,7 +2,7 @@
 local served_caps = {}
 
 -- Return the labels with such a cap that are this pool or stand above it, and their caps: {label, cap, ...}.
-local function above(pool)
+function served_caps.above(pool)
   local stems, fields, found = turns.stems(pool), {}, {}
   for i, stem in ipairs(stems) do fields[i] = 'served:' .. stem end
   for i, cap in ipairs(redis.call('HMGET', keys.caps, unpack(fields))) do
@@ -11,7 +11,7 @@ local function above(pool)
   return found
 end
 
-served_caps.above = above
+
 -- Return how many leases such a cap counts, with the slots that are set aside for a bundle: room is kept for them.
 function served_caps.taken(label)
   local live = redis.call('SCARD', keys.served(label))
@@ -24,21 +24,21 @@ end
 
 -- Return the label whose cap keeps a pool from serving a further lease, and the cap; nil where none does.
 function served_caps.reached(pool)
-  for _, each in ipairs(store.has_served_caps and not call_state.sets_aside and above(pool) or {}) do
+  for _, each in ipairs(store.has_served_caps and not call_state.sets_aside and served_caps.above(pool) or {}) do
     if served_caps.taken(each[1]) >= each[2] then return unpack(each) end
   end
 end
 
 -- Count a lease for the caps of its pool.
 function served_caps.count(slot, pool)
-  for _, each in ipairs(store.has_served_caps and above(pool) or {}) do redis.call('SADD', keys.served(each[1]), slot) end
+  for _, each in ipairs(store.has_served_caps and served_caps.above(pool) or {}) do redis.call('SADD', keys.served(each[1]), slot) end
 end
 
 -- Count a lease no longer, and note for serving.opened the labels whose caps have room again.
 function served_caps.uncount(slot)
   if not store.has_served_caps then return end
   local pool = redis.call('HGET', keys.session(slot), 'poolLabel') or redis.call('HGET', keys.slot(slot), 'pool')
-  for _, each in ipairs(pool and above(pool) or {}) do
+  for _, each in ipairs(pool and served_caps.above(pool) or {}) do
     local label, cap = unpack(each)
     if redis.call('SREM', keys.served(label), slot) == 1 and served_caps.taken(label) == cap - 1 then
       call_state.roomy[#call_state.roomy + 1] = label
@@ -48,7 +48,7 @@ end
 
 -- Return whether a cap of the pool does not count the lease of a slot.
 function served_caps.forgets(slot, pool)
-  for _, each in ipairs(store.has_served_caps and above(pool) or {}) do
+  for _, each in ipairs(store.has_served_caps and served_caps.above(pool) or {}) do
     if redis.call('SISMEMBER', keys.served(each[1]), slot) == 0 then return true end
   end
 end

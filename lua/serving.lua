@@ -31,11 +31,11 @@ function serving.label(label, anew)
   end
 end
 
--- End and offer what the call has noted, in call_state.torn and unreserved. Serve the waiters for which it has made room: labels in
+-- End and offer what the call has noted: call_state.torn and unreserved. Serve the waiters for which it has made room: labels in
 -- call_state.headroom and roomy, pools in call_state.reopened.
 function serving.opened()
-  for _, bundle in ipairs(call_state.torn) do bundle_ends.end_rest(bundle) end
-  if call_state.unreserved then bundle_ends.end_reserve() end
+  if call_state.torn then bundle_ends.end_torn() end
+  if call_state.unreserved then bundle_ends.offer_unused() end
   if not turns.anybody() then return end
   for _, label in ipairs(call_state.roomy) do serving_below.serve(label) end
   for _, label in ipairs(call_state.passed_over) do serving.label(label, true) end

@@ -165,7 +165,8 @@ class Queue:
         while (await self._relend(limit=BATCH // 10))[1] >= BATCH // 10:
             pass
         await self._clear()
-        await self._serve_bundles(patience_ms=self._patience_ms, reserve_ms=self._reserve_ms)
+        while (await self._serve_bundles(patience_ms=self._patience_ms, reserve_ms=self._reserve_ms))[3]:
+            pass
         if self._waiting:
             for batch in batched(list(self._waiting), BATCH):
                 await self._look(batch)

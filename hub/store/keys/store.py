@@ -20,7 +20,8 @@ class OfTheStore(Section):
     # when ended tasks are counted for the metrics). Of a move to another server: moving (its id), moving_by (the
     # attempt that copies), moving_to, moving_generation and moving_format (what stood in these fields), moved (URL of
     # the server that has the store now).
-    # Of bundles: bundles (1 while any waits), bundles_at (from which on the next round looks at them).
+    # Of bundles: bundles (1 while any waits), bundles_at and reserve_at (from which on the next
+    # round looks at them, to lend and to choose one for which slots are set aside).
     # Of hooks: hooks (1 while there is one), hooks_seen (events read for them), hooks_second and hooks_sent (messages
     # given out in that second).
     store = One(

@@ -6,7 +6,7 @@
 --   | {'unpublished', number of the part of which fewer slots are published than are wanted, or 0: no node has all, how many there are}
 --   | {'empty', dropped} | {'capped', cap, its label} | {'settling', ms left} (for a call that waits less)
 --   | {'per-label-cap', waiters} | {'per-run-cap', waiters} (it may not enter the line)
---   | {'over', slot} (its lease has ended) | {'undone'} (withdrawn) | {'reused'} (the request id came with another call before)
+--   | {'over', slot} (none of its leases is live) | {'undone'} (withdrawn) | {'reused'} (the request id came with another call before)
 command.change('capacity/borrow_all', {
   'bundle',            -- JSON, as lua/bundle_wishes.lua reads it
   'ttl_ms',            -- how long a lease lasts; negative: unless the rule of its pool says otherwise
@@ -30,7 +30,6 @@ command.change('capacity/borrow_all', {
   local before, withdrawn = unpack(redis.call('MGET', keys.request(a.request), keys.request(a.attempt)))
   if withdrawn == 'undone' or before == 'undone' then return {'undone'} end
   if before then return bundle_queue.granted(before, a.request, a.attempt, a.fingerprint, a.hub) end
-  local wish = bundle_wishes.read(a.bundle)
   local known = tickets.read(a.request)
   if known.label then
     if known.fingerprint ~= a.fingerprint then return {'reused'} end
@@ -46,6 +45,7 @@ command.change('capacity/borrow_all', {
     return {'empty', call_state.dropped}
   end
 
+  local wish = bundle_wishes.read(a.bundle)
   local wanted = {id = a.request, label = wish.units[1].label, run = a.run, holder = a.holder, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms,
     fingerprint = a.fingerprint, attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', limit_ms = a.limit_ms, hub = a.hub,
     wish = wish, bundle = a.bundle}
@@ -63,7 +63,7 @@ command.change('capacity/borrow_all', {
     if label then return {'capped', cap, label} end
     return {'empty', call_state.dropped}
   end
-  local refusal = bundle_queue.refusal(a.run, a.max_label, a.max_run)
+  local refusal = bundle_queue.refusal(a.run, a.holder, a.max_label, a.max_run)
   if refusal then return refusal end
   queue.enter(wanted, a.priority, store.clock_ms + a.wait_ms)
   return bundle_queue.standing(wanted, a.attempt, a.fingerprint, a.hub)

@@ -16,5 +16,6 @@ command.finish('capacity/renew_bundle', {
     end
   end
   if settling then return {'settling'} end
+  if not done[1] and reports.is_bundle_missing(a.bundle) then return refusal or {'settling'} end
   return done[1] and {'ok', done} or refusal or {'over'}
 end)

@@ -3,7 +3,7 @@
 -- until it is dropped or, if that is known and later, its caller gives up, ttl_ms, fingerprint, keep_s, holder, alternatives as JSON or
 -- '', preferred keys, bundle as JSON or ''} (position and estimate are those in its line, or in the line of bundles)
 --   | {'granted', slot, label, run, token, pool, item, ms until the lease lapses, ms it lasts, fingerprint, holder, class or ''} (of a
---   bundle the first lease; its holder names the bundle)
+--   bundle the first that is live; its holder names the bundle)
 --   | {'elsewhere', realm, request, slot, token, fingerprint} (served in another realm) | {'over', slot} (its lease has ended) |
 --   {'unknown'}
 command.read('queue/find', {
@@ -16,6 +16,9 @@ command.read('queue/find', {
     if there then return {'elsewhere', there.realm, there.request, there.slot, there.token, there.asked} end
     local asked, slot, token = string.match(record, '^(.-)|(.*)|(%d+)|.-$')
     if slot then
+      if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then  -- of a bundle another lease may be live
+        slot, token = unpack(bundles.live(bundles.id_of(token))[1] or {slot, token})
+      end
       local held = redis.call('HMGET', keys.session(slot), 'leaseToken', 'labelKey', 'runId', 'poolLabel', 'ttlSeconds', 'holder')
       if held[1] ~= token then return {'over', slot} end
       local left_ms = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or store.clock_ms) - store.clock_ms

@@ -66,7 +66,7 @@ class Bundles(Fleet):
 
     def round(self, patience: int = 30_000, reserve: int = 900_000) -> tuple[str, int]:
         """Do a round; return the ticket of the reserver, and how many slots are set aside."""
-        _, ticket, count = self.direct.call("capacity/serve_bundles", patience_ms=patience, reserve_ms=reserve)
+        _, ticket, count, _ = self.direct.call("capacity/serve_bundles", patience_ms=patience, reserve_ms=reserve)
         return ticket, count
 
     def wait(self, ms: int) -> None:
