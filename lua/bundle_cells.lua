@@ -15,6 +15,7 @@ local function gather(wish, walk, counts, live)
   end
   for n, part in ipairs(wish.parts) do
     local want, found = part[2], 0
+    if wish.unsure then break end
     walk(part[1], want, function(pool)
       wish.unsure = wish.unsure or (not stocks[pool] and call_state.left_to_look <= 0)
       if wish.unsure then return true end
@@ -34,7 +35,11 @@ end
 
 -- Return the cells of the free slots, as many as the bundle may need of each part.
 function bundle_cells.free(wish)
-  local function walk(label, want, visit) matching.find(label, visit, want ~= '' and classes.suiting(want) or nil) end
+  local function walk(label, want, visit)
+    local among = want ~= '' and classes.suiting(want) or nil
+    call_state.left_to_look = call_state.left_to_look - (among and #among or 1)
+    matching.find(label, visit, among)
+  end
   return gather(wish, walk, function(pool)
     if pools.under_maintenance(pool) then return 0, {} end
     local by_class = {}
