@@ -7,7 +7,7 @@ local MOST = 48  -- leases that are ended in one call, which takes some 5 ms
 function bundle_ends.end_torn()
   local ended = 0
   while ended < MOST do
-    local id = redis.call('SPOP', keys.torn)
+    local id = redis.call('LPOP', keys.torn)
     if not id then return end
     local live = bundles.live(id)
     bundles.note_ended(id)
@@ -16,7 +16,7 @@ function bundle_ends.end_torn()
       revocations.revoke(each[1], revocations.grace_ms(), 'bundle')
       if record.place == 'lent' then releases.release(each[1], record, '120', 'grant.ended', 'bundle') end
     end
-    redis.call('SREM', keys.torn, id)  -- the ends of its leases have noted it again
+    redis.call('LREM', keys.torn, 0, id)  -- the ends of its leases have noted it again
     redis.call('DEL', keys.bundle(id))
     ended = ended + #live
   end

@@ -32,7 +32,7 @@ function bundles.leave(record, by_holder)
   if not id then return end
   redis.call('HDEL', keys.bundle(id), record.slot)
   if by_holder or not together or redis.call('EXISTS', keys.bundle(id)) == 0 then return end
-  redis.call('SADD', keys.torn, id)
+  if not redis.call('LPOS', keys.torn, id) then redis.call('RPUSH', keys.torn, id) end
   call_state.torn = true
 end
 

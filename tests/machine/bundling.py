@@ -307,7 +307,7 @@ class Bundling(Queue):
     def round(self, patience_ms: int, reserve_ms: int) -> list[Any]:
         """What a hub does once a second for bundles."""
         if not self.line_of_bundles() and not self.reserver and not self.reserved:
-            return ["ok", "", 0]
+            return ["ok", "", 0, 0]
         if not self.settling:
             ticket = self.who_reserves()
             if not (ticket and self.may_go_on(ticket, reserve_ms)):
@@ -318,7 +318,7 @@ class Bundling(Queue):
                 self.try_bundle(each)
         self.offer_reserved()
         self.finish()
-        return ["ok", self.reserver.ticket if self.reserver else "", len(self.reserved)]
+        return ["ok", self.reserver.ticket if self.reserver else "", len(self.reserved), 0]
 
     def may_go_on(self, ticket: Ticket, reserve_ms: int) -> bool:
         wanted = ticket.wanted

@@ -22,7 +22,7 @@ class OfBundles(Section):
         "until it has all, at most `HUB_BUNDLE_RESERVE_SECONDS`",
     )  # fmt: skip
     torn = One(
-        "hub:torn", "set", "bundles of which a lease has ended with which the others are to end",
-        "a member until these have ended",
+        "hub:torn", "list", "bundles of which a lease has ended with which the others are to end",
+        "an entry until these have ended",
     )  # fmt: skip
     reserved = One("hub:reserved", "set", "slots that are set aside for it; each is held", "with the above")
