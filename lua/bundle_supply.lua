@@ -26,7 +26,9 @@ end
 
 -- Take slots for all units by a plan; nil, and all are put back, where another program has taken one or its node is suspect.
 local function take_all(wish, of)
+  call_state.sets_aside = wish.reserves  -- the room that is kept for it does not stand in its way
   local found, whole = bundle_supply.take(wish, of)
+  call_state.sets_aside = nil
   if whole then return found end
   for u = #wish.units, 1, -1 do
     if found[u] then supply.give_up(found[u]) end

@@ -190,3 +190,12 @@ async def test_a_late_hub_puts_no_schedule_aside_that_was_changed_meanwhile(hub,
     stale = schedules._schedule_of(read)
     assert not await hub.schedules._set_aside(read, stale.plan, 1, "late", 0)
     assert (await hub.schedules.get("r1", "s1")) == changed
+
+
+async def test_a_schedule_that_was_replaced_is_not_put_aside_for_what_it_was_before(hub, redis):
+    await worker_of(hub)
+    await put(hub, rule=CRON)
+    due = redis.hget("hub:schedule:r1:s1", "due")
+    put_aside = hub.store.script("schedules/put_aside")
+    assert await put_aside(schedule="r1:s1", due_us=due, plan="0 0 * * *", why="broken", again_us="1") == ["moved"]
+    assert (await hub.schedules.get("r1", "s1")).problem == ""

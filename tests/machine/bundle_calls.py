@@ -72,7 +72,7 @@ class BundleCalls(Bundling):
             part = said[1] if said[0] == "unpublished" else 1
             there = [slot for slot in self.slots if part - 1 in self.parts_for(wanted, slot)]
             return ["unpublished", part, len(there)]
-        if not wanted.same_node or self.fitting_nodes(wanted):
+        if not wanted.same_node or self.fitting_nodes(wanted, stopped=True):
             return []
         of_it = max(wanted.parts, key=lambda part: part.count)
         return ["unpublished", 0, len({r.node for r in self.slots.values() if self.serves(r.pool, of_it.label)})]

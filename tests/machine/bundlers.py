@@ -179,6 +179,7 @@ class Bundlers(Base):
         for ticket in [] if model.settling else model.line_of_bundles()[:8]:
             wanted = ticket.wanted
             assert isinstance(wanted, BundleRequest)
-            passed_over = not model.over_cap(wanted) and model.may_have_all(wanted, free)
+            of = "live" if model.reserves(wanted) else "taken"
+            passed_over = not model.over_cap(wanted, of=of) and model.may_have_all(wanted, free)
             doubt = any(model.suspect(slot) and record.place == "free" for slot, record in model.slots.items())
             assert doubt or not passed_over, f"{wanted} waits beside {free}"

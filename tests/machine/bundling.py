@@ -99,12 +99,20 @@ class Bundling(Queue):
 
     def may_have_all(self, wanted: BundleRequest, slots: Iterable[str]) -> bool:
         """Return whether a bundle can be served from these slots, on one node where it wants that."""
-        counted = {label: self.taken(label) for label in self.counted_labels()}
+        counted = self.counted_for(wanted)
         if not wanted.same_node:
             return self.is_enough(wanted, slots, counted)
         some = list(slots)
         nodes = {self.slots[slot].node for slot in some}
         return any(self.is_enough(wanted, [s for s in some if self.slots[s].node == each], counted) for each in nodes)
+
+    def reserves(self, wanted: BundleRequest) -> bool:
+        return bool(self.reserver) and self.reserver.ticket == wanted.id
+
+    def counted_for(self, wanted: BundleRequest) -> dict[str, int]:
+        """Return how many leases the caps on what is served count for a bundle: not what is kept for itself."""
+        own = self.reserves(wanted)
+        return {label: len(self.served(label)) if own else self.taken(label) for label in self.counted_labels()}
 
     def counted_labels(self) -> list[str]:
         return [name[7:] for name in self.caps if name.startswith("served:")]
@@ -139,7 +147,7 @@ class Bundling(Queue):
 
     def find_bundle(self, wanted: BundleRequest, freed: str | None = None) -> list[str] | None:
         """Return slots for all units, taken from the free ones, or perhaps only when a slot has just become free."""
-        if self.settling or self.over_cap(wanted):
+        if self.settling or self.over_cap(wanted, of="live" if self.reserves(wanted) else "taken"):
             return None
         sure, free = not self.unsure, self.free_now()
         chosen = self.oracle.granted(self).get(wanted.id, [])
@@ -158,7 +166,7 @@ class Bundling(Queue):
             for slot, part in zip(chosen, wanted.units, strict=True)
         ]
         nodes = {self.slots[slot].node for slot in chosen}
-        counted = {label: self.taken(label) for label in self.counted_labels()}
+        counted = self.counted_for(wanted)
         return all(fits) and not (wanted.same_node and len(nodes) > 1) and self.is_enough(wanted, chosen, counted)
 
     def grant_all(self, wanted: BundleRequest, attempt: str, slots: Sequence[str]) -> None:
@@ -347,8 +355,9 @@ class Bundling(Queue):
             return False
         return bool(self.fitting_nodes(wanted)) if wanted.same_node else self.is_enough(wanted, self.slots, {})
 
-    def fitting_nodes(self, wanted: BundleRequest) -> set[str]:
-        nodes = {record.node for record in self.slots.values()} - self.stopped
+    def fitting_nodes(self, wanted: BundleRequest, *, stopped: bool = False) -> set[str]:
+        """Return the nodes that have published enough for a bundle; with `stopped` also those that lend no more."""
+        nodes = {record.node for record in self.slots.values()} - (set() if stopped else self.stopped)
         return {node for node in nodes if self.is_enough(wanted, self.of_node(node), None)}
 
     def choose(self, patience_ms: int) -> Ticket | None:

@@ -123,6 +123,8 @@ class Queue(Serving):
             elif before.attempt != wanted.attempt:
                 before.also.add(wanted.attempt)
             grant.unseen = False
+        elif rest and before.attempt != wanted.attempt:
+            before.also.add(wanted.attempt)
         for slot in rest:
             if self.grants[slot].unseen:
                 self.picked_up(wanted.id)
@@ -212,7 +214,9 @@ class Queue(Serving):
         if request in self.withdrawn:
             return ["cancelled"]
         if before:
-            grant = self.grants.get(before.slot)
+            grant, rest = self.grants.get(before.slot), self.live_of(f"b{before.token}")
+            if rest:
+                return ["granted", rest[0], f"b{before.token}"]
             return ["granted" if grant and grant.token == before.token else "over", before.slot]
         if request not in self.tickets:
             if again:
@@ -230,10 +234,13 @@ class Queue(Serving):
         """Return what any caller may know of a ticket."""
         before, ticket = self.answered.get(request), self.tickets.get(request)
         if before:
-            grant = self.grants.get(before.slot)
+            grant, live = self.grants.get(before.slot), before.slot
             if not grant or grant.token != before.token:
+                live = next(iter(self.live_of(f"b{before.token}")), "")
+                grant = self.grants.get(live)
+            if not grant:
                 return ["over", before.slot]
-            _, slot, token, item, pool, left_ms, ttl_ms, run, _, holder, _, known = self.one_granted(before.slot)
+            _, slot, token, item, pool, left_ms, ttl_ms, run, _, holder, _, known = self.one_granted(live)
             return ["granted", slot, grant.label, run, token, pool, item, left_ms, ttl_ms, before.asked, holder, known]
         if not ticket:
             return ["unknown"]

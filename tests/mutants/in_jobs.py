@@ -201,10 +201,12 @@ TASKS = (
     Mistake(
         "commands/schedules/put_aside.lua", " or schedules.plan_of(s) ~= a.plan then", " then",
         "a schedule that was replaced is put aside for what it was before",
+        "replaced_is_not_put_aside", "tests/jobs/test_broken_schedules.py",
     ),
     Mistake(
         "commands/schedules/fire.lua", "  schedules.bring_back(s)\n", "",
         "a schedule that was fired stays put aside",
+        "whose_zone_is_back_catches_up", "tests/jobs/test_broken_schedules.py",
     ),
     Mistake(
         "commands/schedules/pause.lua", "    if schedules.plan_of(s) ~= a.plan then return {'moved'} end\n", "",

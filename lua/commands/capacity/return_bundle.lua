@@ -16,7 +16,7 @@ command.finish('capacity/return_bundle', {
       ended[#ended + 1], ended[#ended + 2] = each[1], each[2]
     end
   end
-  if not ended[1] and (refusal or reports.is_bundle_missing(a.bundle)) then return refusal or {'settling'} end
+  if not ended[1] and (refusal or store.settle_left_ms > 0 or reports.is_bundle_missing(a.bundle)) then return refusal or {'settling'} end
   bundles.note_ended(a.bundle)
   serving.opened()
   return {'returned', ended}
