@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -10,13 +11,18 @@ from hub.capacity.leases import Leases
 from hub.capacity.models import BorrowRequest, LeaseHolder, LentBundle, Ticket, Waiting
 from hub.capacity.refusals import not_holder, refusal, unpublished
 from hub.capacity.tickets import Tickets
-from hub.errors import LeaseOver, NoCapacity, Settling, UnknownReply
+from hub.errors import LeaseOver, NoCapacity, NotFound, Settling, UnknownReply
 from hub.observability import metrics
 from hub.settings import Settings
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
 _NOT_REPORTED = "The store was lost, and hubs or nodes have yet to say what is lent of this bundle; ask again"
+
+
+def _check_id(bundle: str) -> None:
+    if not re.fullmatch("b[0-9]{1,30}", bundle):
+        raise NotFound(f"{bundle[:60]!r} is the id of no bundle: the answer of POST /bundles says it, such as b17")
 
 
 class Renewed(NamedTuple):
@@ -97,8 +103,9 @@ class Bundles:
         return await self._made(bundle, [row for _, row in sorted(rows, key=itemgetter(0))])
 
     async def renew(self, bundle: str, ttl_ms: int | None, by: str = "") -> list[Renewed]:
-        """Extend all live leases of a bundle, as `Leases.renew` does; raises `LeaseOver` when none is live, `NotHolder`
-        and `Settling`."""
+        """Extend all live leases of a bundle, as `Leases.renew` does; raises `LeaseOver` when none is live, `NotFound`
+        for an id that no bundle has, `NotHolder` and `Settling`."""
+        _check_id(bundle)
         reply = await self._renew(bundle=bundle, ttl_ms=ttl_ms or -self._default_ttl_ms, max_ms=self._max_ms, by=by)
         match reply:
             case ["ok", facts]:
@@ -117,8 +124,9 @@ class Bundles:
         raise UnknownReply(self._renew.name, reply)
 
     async def give_back(self, bundle: str, by: str = "") -> list[str]:
-        """End all live leases of a bundle and return their slots, none for a repeat; raises `NotHolder` and
-        `Settling`."""
+        """End all live leases of a bundle and return their slots, none for a repeat; raises `NotFound` for an id that
+        no bundle has, `NotHolder` and `Settling`."""
+        _check_id(bundle)
         reply = await self._return(bundle=bundle, by=by)
         match reply:
             case ["returned", facts]:

@@ -24,7 +24,8 @@ BATCH = 200  # tickets per script: under 0.5 ms
 LABELS = 20  # labels whose queues one script reviews
 LABELS_MAX = 300  # labels reviewed per round, about 15 ms of Redis; the next round goes on with the others
 SERVED_MAX = 32  # most waiters that one script serves from slots that were free already
-RETIRE_BATCH = 25  # tickets of lost hubs, and leases that those did not deliver, per script: under 4 ms
+# Tickets of lost hubs, and leases that those did not deliver, per script: under 4 ms, ten times that for large bundles.
+RETIRE_BATCH = 25
 _SOURCES = {"set": "run-time", "env": "environment", "served": "served"}
 _log = get_logger("hub.queue")
 

@@ -76,9 +76,14 @@ def unpublished(wanted: BorrowRequest, number: int, there: int) -> NoSuchPool:
     has all of it, of so many nodes that have such slots."""
     wish = BundleWish.read(wanted.bundle)
     if not wish or not number:
-        return NoSuchPool(f"No node has {wanted.what.removesuffix(' on one node')}; {there} have some of it")
+        some = f"; {there} node{' has' if there == 1 else 's have'} some of it" if there else ""
+        return NoSuchPool(f"No node has {wanted.what.removesuffix(' on one node')}{some}")
     part = wish.parts[number - 1]
-    are = "is" if there == 1 else "are"
-    said = f"{slots(there)} of {part.each} {are} published, {part.number} {'is' if part.number == 1 else 'are'} wanted"
-    said += ", and other parts want some of them" if there >= part.number else ""
+    alike = sum(each.number for each in wish.parts if (each.label, each.want) == (part.label, part.want))
+    said = f"{slots(there)} of {part.each} {'is' if there == 1 else 'are'} published, "
+    if alike > part.number:
+        said += f"and the bundle wants {alike} of them in all"
+    else:
+        said += f"{alike} {'is' if alike == 1 else 'are'} wanted"
+    said += ", and other parts want some of them" if there >= alike else ""
     return NoSuchPool(said, part=number - 1, published=there)

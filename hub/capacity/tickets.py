@@ -93,9 +93,12 @@ class Tickets:
                 case ["cancelled"]:
                     self._memory.cancelled(name)
                     return
-                case ["granted", slot]:
-                    what = "give it back with POST /session/return, or hub return"
-                    raise TicketGranted(f"This ticket holds {slot} by now; {what}", browserId=slot)
+                case ["granted", slot, *bundle]:
+                    what, how = slot, "POST /session/return"
+                    if any(bundle):
+                        what, how = f"the bundle {bundle[0]}", f"POST /bundles/{bundle[0]}/return"
+                    said = f"This ticket holds {what} by now; give it back with {how}, or hub return"
+                    raise TicketGranted(said, browserId=slot)
                 case ["not-holder", holder, since]:
                     raise not_holder("This ticket", holder, since)
                 case ["over", slot]:

@@ -13,6 +13,7 @@ from hub.cli.inputs import Usage, read_label, read_stem, shown
 from hub.cli.options import Input
 from hub.client import HubClient
 from hub.client.borrower import Borrowing
+from hub.client.bundle import slots_in_words
 from hub.errors import BadWhere
 
 _THEN = " where "
@@ -74,7 +75,7 @@ class BorrowWish(NamedTuple):
     def named(self) -> str:
         """Return what is wanted, for sentences."""
         if self.number > 1:
-            return f"{self.number} {self.label}"
+            return slots_in_words(self.number, self.label)
         return self.label or " or ".join(choice.label for choice in self.any_of)
 
     def block(self, *, detach: bool, **how: Any) -> Callable[..., Borrowing[Any]]:
@@ -83,7 +84,7 @@ class BorrowWish(NamedTuple):
         `how` are the keywords of every borrow.
         """
         if detach and self.number > 1:
-            raise Usage("--detach holds one slot, and --count several: without --detach they are held until Ctrl-C.")
+            raise Usage("A bundle cannot be detached yet: leave out --detach, and its slots are held until Ctrl-C.")
         one: dict[str, Any] = {"any_of": self.any_of, "prefer": self.prefer}
         one["realms"] = [name.strip() for name in self.realms.split(",") if name.strip()]
         if self.number == 1:

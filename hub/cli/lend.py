@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
@@ -125,7 +126,7 @@ def _check(command: list[str] | None, env: list[Pair], prints: str, *, signal_en
 @command("runner")
 def give_back(
     at: Address,
-    slot: str = SLOT.argument("The id of the slot."),
+    slot: str = SLOT.argument("The id of the slot, or of a bundle: then all of its slots are given back."),
     label: str | None = Input("LABEL", read_stem).option("The pool of the slot. Default: the hub is asked."),
     token: str | None = Input("TOKEN", read_id).option("Return the slot only if it is lent with this fencing token."),
     run: str | None = RUN.option("Return the slot only if it is lent to this run."),
@@ -134,7 +135,7 @@ def give_back(
 ) -> Work:
     """Give a borrowed slot back. Prove that it is yours with --token or --run, or end it with --force and --reason.
 
-    One that you hold in the background, by `hub borrow --detach`, needs no proof.
+    One that you hold in the background, by `hub borrow --detach`, needs no proof, and neither does a bundle.
 
     With --force the holder is told who ended it and why, and the slot is lent again when the holder has stopped or the
     grace period is over.
@@ -172,9 +173,10 @@ async def _borrow(
 ) -> int:
     """Borrow what `block` borrows, hold it while `use` runs, and return the exit code of that, or 0; a refusal has
     others."""
-    ticket, named, what = uuid.uuid4().hex, wish.named, "one" if wish.number == 1 else "them"
+    ticket, named, them = uuid.uuid4().hex, wish.named, "one" if wish.number == 1 else "them"
+    were = f"a slot of {named} was" if wish.number == 1 else f"{named} were"
     try:
-        with interruptible(f"Interrupted before a slot of {named} was lent.") as signals:
+        with interruptible(f"Interrupted before {were} lent.") as signals:
             if not waits and not await listens(at.url):
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
             async with _delivered(signals), HubClient(at.url, at.credential) as client, AsyncExitStack() as stack:
@@ -189,7 +191,7 @@ async def _borrow(
         sentence = str(error) if str(error).endswith("?") else f"{error};"
         raise InputEnded(f"{sentence} --wait-for-pool waits for what comes later.", on_refusal) from None
     except NoCapacity as error:
-        sentence = str(error) if waits else f"{str(error).rstrip('.')}; --wait SECONDS waits for {what}."
+        sentence = str(error) if waits else f"{str(error).rstrip('.')}; --wait SECONDS waits for {them}."
         raise InputEnded(sentence, on_refusal) from None
     except Unauthorized as error:
         raise InputEnded(secret_refused(error), NOT_ALLOWED) from None
@@ -290,6 +292,8 @@ async def _give_back(
         except NotFound:
             if token:  # raises if the store was lost and may not know of the lease yet
                 await hub.get("leases", slot, "verify", token=token)
+            if not proof and re.fullmatch("b[0-9]+", slot):
+                return _all_given_back(slot, await hub.ask("POST", "bundles", slot, "return", body={}))
             raise NotFound(f"The slot {slot} is not lent.") from None
         if not proof:
             raise HubError(_whose(slot, lease))
@@ -298,6 +302,12 @@ async def _give_back(
     if run and "note" in answer:
         raise HubError(f"The slot {slot} is not lent to run {run}; nothing was changed.")
     return CommandAnswer(answer, f"{slot}: {answer['note']}." if "note" in answer else f"{slot} is given back.")
+
+
+def _all_given_back(bundle: str, answer: Row) -> CommandAnswer:
+    ids = answer["returned"]
+    shown = f"{', '.join(ids)} of {bundle} {'is' if len(ids) == 1 else 'are'} given back."
+    return CommandAnswer(answer, shown if ids else f"{bundle}: {answer.get('note')}.")
 
 
 def _whose(slot: str, lease: Row) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hub.client.exchange import HubAnswer, readable
@@ -10,21 +10,34 @@ from hub.client.slot import Slot
 
 Part = str | tuple[str, int] | Mapping[str, Any]
 
+_MEMBERS = {"label": str, "where": str, "count": int}
+
+
+def slots_in_words(number: int, label: str) -> str:
+    """Return so many slots of a label, in words."""
+    return f"{number} slot{'' if number == 1 else 's'} of {label}"
+
 
 def read_parts(parts: Sequence[Part] | str) -> tuple[Mapping[str, Any], ...]:
-    """Return parts in the form of the wire, as they are now; a text alone is one part."""
-    return tuple(map(_read, [parts] if isinstance(parts, str) else parts))
+    """Return parts in the form of the wire, as they are now; a text alone is one part. Raises `TypeError`."""
+    if isinstance(parts, Mapping) or not isinstance(parts, Iterable):
+        raise TypeError(f"parts are a list of parts, not {parts!r}")
+    return tuple(_read(*each) for each in enumerate([parts] if isinstance(parts, str) else parts, 1))
 
 
-def _read(part: Part) -> Mapping[str, Any]:
+def _read(number: int, part: Part) -> Mapping[str, Any]:
+    found: Mapping[Any, Any] = {}
     if isinstance(part, str):
-        return {"label": part}
-    if isinstance(part, Mapping):
-        return dict(part)
-    if not isinstance(part, tuple | list):
-        raise TypeError(f"a part is a label, (label, count) or a dict with label, where and count, not {part!r}")
-    label, count = part
-    return {"label": label, "count": count}
+        found = {"label": part}
+    elif isinstance(part, Mapping):
+        found = dict(part)
+    elif isinstance(part, tuple | list) and len(part) == 2:
+        found = {"label": part[0], "count": part[1]}
+    right = all(name in _MEMBERS and type(value) is not bool for name, value in found.items())
+    if "label" not in found or not right or not all(isinstance(found[name], _MEMBERS[name]) for name in found):
+        what = "a label, (label, count), or a dict with label, where and count, of which only label must be there"
+        raise TypeError(f"part {number} is {part!r}, and a part is {what}")
+    return found
 
 
 class HeldBundle:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypedDict
 import httpx
 
 from hub.client.backlog import KEEP_S, ONCE, Backlog, Message, clock
-from hub.client.bundle import B, H, slots_of
+from hub.client.bundle import B, H, slots_in_words, slots_of
 from hub.client.calls import give_back, path, returning
 from hub.client.exchange import (
     HubAnswer,
@@ -232,7 +232,7 @@ class BundleCall(Borrow[B]):
     @property
     def named(self) -> str:
         """Return how many of which label."""
-        return " and ".join(f"{part.get('count', 1)} {part.get('label')}" for part in self.parts)
+        return " and ".join(slots_in_words(part.get("count", 1), part["label"]) for part in self.parts)
 
     def what(self) -> dict[str, Any]:
         """Return the members of the request that say which slots the bundle has."""

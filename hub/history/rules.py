@@ -68,7 +68,8 @@ _RULES = {
     "ended the lease.",
     "grant.undone": "The caller was gone before the answer reached it, so the lease was undone.",
     "grant.undone hub": "The hub that was to deliver the answer is gone, so the lease was undone.",
-    "ticket.waiting": "No slot is free for it, or its label is at its cap, so it waits in the queue of its label.",
+    "ticket.waiting": "No slot is free for it, or its label is at its cap, so it waits in the queue of its label; "
+    "a bundle waits in the line of bundles.",
     "ticket.waiting again": "Its caller is back, so it is in the queue again at its old position.",
     "ticket.away": "Its caller is gone. With an Idempotency-Key it keeps its position for 60 s and is passed over.",
     "ticket.elsewhere": "It had waited for longer than its realm's spill_after_s, and the other realm had a free slot.",

@@ -64,7 +64,10 @@ async def test_one_node_has_all_where_that_is_asked_for(api):
     assert set(ids(await lent(api, (LABEL, 2), sameNode=True))) == {"n2-1", "n2-2"}
     refused = await ask(api, (LABEL, 3), sameNode=True)
     assert (refused.status_code, refused.json()["code"]) == (404, "no-such-pool")
-    assert refused.json()["detail"] == "No node has 3 slots of gpu:a100; 2 have some of it"
+    assert refused.json()["detail"] == "No node has 3 slots of gpu:a100; 2 nodes have some of it"
+    await offer(api, 4, "cpu:big", "n3")
+    refused = await ask(api, ("cpu:big", 4), LABEL, sameNode=True)
+    assert refused.json()["detail"] == "No node has 4 slots of cpu:big and 1 slot of gpu:a100; 1 node has some of it"
 
 
 async def test_what_is_not_published_is_refused_at_once_with_what_there_is(api):
@@ -72,7 +75,12 @@ async def test_what_is_not_published_is_refused_at_once_with_what_there_is(api):
     refused = await ask(api, LABEL, (LABEL, 2), maxWaitSeconds=PATIENCE_S)
     told = refused.json()
     assert (refused.status_code, told["code"], told["part"], told["published"]) == (404, "no-such-pool", 1, 2)
-    assert told["detail"] == "2 slots of gpu:a100 are published, 2 are wanted, and other parts want some of them"
+    assert told["detail"] == "2 slots of gpu:a100 are published, and the bundle wants 3 of them in all"
+    assert (await ask(api, LABEL, (LABEL, 15))).json()["published"] == 2
+    slots = [{"label": "cpu:big", "slotId": name, "attributes": {"cores": 8}} for name in ("c1", "c2")]
+    await api.post("/node/register", json={"nodeId": "n2", "policy": "reuse", "slots": slots})
+    told = (await ask(api, {"label": "cpu", "where": "cores > 4"}, ("cpu:big", 2))).json()
+    assert told["detail"] == "2 slots of cpu:big are published, 2 are wanted, and other parts want some of them"
     refused = await ask(api, LABEL, ("gpu:a10O", 1))
     told = refused.json()
     assert (told["part"], told["published"]) == (1, 0)

@@ -43,9 +43,17 @@ async def test_a_return_ends_every_lease_and_a_repeat_changes_nothing(api):
     assert len(await sessions(api)) == 2
     late = await end(api, found["bundle"], "renew")
     assert (late.status_code, late.json()["code"]) == (409, "grant-over")
-    assert (await end(api, "none", "renew")).json()["code"] == "grant-over"
-    assert (await end(api, "none")).json()["returned"] == []
     assert (await end(api, later["bundle"], "renew", ttlSeconds="soon")).json()["member"] == "ttlSeconds"
+
+
+async def test_a_ticket_that_was_served_is_not_given_up_and_names_the_bundle(api):
+    await offer(api, 2)
+    found = (await ask(api, (LABEL, 2), key="k")).json()
+    told = (await api.delete("/v2/queue/k")).json()
+    assert (told["code"], told["slotId"]) == ("ticket-granted", ids(found)[0])
+    how = f"give it back with POST /bundles/{found['bundle']}/return, or hub return"
+    assert told["detail"] == f"This ticket holds the bundle {found['bundle']} by now; {how}"
+    assert (await end(api, found["bundle"])).json()["returned"] == ids(found)
 
 
 @pytest.mark.parametrize("together", [True, False])

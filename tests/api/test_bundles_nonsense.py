@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.api.bundles import LABEL, ask, ids, lent, offer, sessions
+from tests.api.bundles import LABEL, ask, end, ids, lent, offer, sessions
 
 ONE = {"label": LABEL}
 
@@ -23,7 +21,7 @@ ONE = {"label": LABEL}
             ({"parts": [{**ONE, "count": count}]}, "count")
             for count in (0, -1, 17, 1.5, 10**30, "two", "", True, [], {}, float(2**70))
         ),
-        ({"parts": [{"label": {}}]}, "labelKey"), ({"parts": [{**ONE, "where": 7.5}]}, None),
+        ({"parts": [{"label": {}}]}, "label"), ({"parts": [{**ONE, "where": 7.5}]}, None),
         ({"parts": [{**ONE, "where": []}]}, "where"), ({"parts": [{**ONE, "where": {}}]}, "where"),
         ({"parts": [{"label": "a"}]}, None), ({"parts": [{"label": "a::b"}]}, None),
         ({"parts": [ONE], "priority": 101}, "priority"), ({"parts": [ONE], "priority": 0.5}, "priority"),
@@ -82,9 +80,50 @@ async def test_as_many_slots_as_a_bundle_may_have_are_lent(api):
 
 
 @pytest.mark.parametrize("flag", ["sameNode", "together", "waitForPool"])
-@pytest.mark.parametrize("value", ["true", 1, None, [], {}])
-async def test_what_is_not_true_is_false(api, flag, value):
+async def test_a_flag_is_true_or_false_and_nothing_else(api, flag):
     await offer(api, 1)
-    found: dict[str, Any] = await lent(api, LABEL, **{flag: value})
-    assert found["together"] is False
-    assert (await ask(api, (LABEL, 2), **{flag: value})).status_code == 404
+    for value in ("true", "yes", "", 1, 0, [], {}):
+        for path in ("/bundles", "/v2/bundles"):
+            refused = await api.post(path, json={"parts": [ONE], flag: value})
+            told = refused.json()
+            assert (refused.status_code, told["code"], told["member"]) == (400, "invalid-value", flag)
+            assert told["detail"] == f"{flag} must be true or false"
+    assert not await sessions(api)
+    for absent in (False, None):
+        assert (await ask(api, (LABEL, 2), **{flag: absent})).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "detail"),
+    [
+        ({**ONE, "where": "vram >"}, "bad-where", "part 2: where: expected "),
+        ({"label": "a::b"}, "invalid-label", "part 2: invalid label: "),
+        ({"label": {}}, "invalid-value", "part 2: label must be text"),
+        ({**ONE, "count": 17}, "invalid-value", "part 2: count must be a whole number from 1 to 16"),
+        ({"count": 2}, "missing-member", "part 2: missing label"),
+    ],
+)
+async def test_a_refusal_says_which_part_it_is_about(api, part, code, detail):
+    told = (await ask(api, ONE, part)).json()
+    assert (told["status"], told["code"], told["part"]) == (400, code, 1)
+    assert told["detail"].startswith(detail)
+
+
+async def test_a_label_is_called_as_the_caller_calls_it(api):
+    body = {"labelKey": "a::b"}
+    for path, name in (("/session/borrow", "labelKey"), ("/v2/borrow", "label")):
+        assert (await api.post(path, json=body)).json()["detail"].startswith(f"invalid {name}: ")
+        assert (await api.post(path, json={})).json()["detail"] == f"missing {name}"
+    told = (await api.post("/bundles", json={"parts": [body]})).json()
+    assert told["detail"].startswith("part 1: invalid labelKey: ")
+
+
+async def test_an_id_that_no_hub_gives_is_not_found_and_one_that_is_over_is(api):
+    for bundle in ("none", "b", "b1x", "B1", "b1.5", "n1-1", "b\u0661", "b1%0A", f"b{'1' * 31}"):
+        for act in ("renew", "return"):
+            refused = await end(api, bundle, act)
+            assert (refused.status_code, refused.json()["code"]) == (404, "not-found"), bundle
+            assert refused.json()["detail"].endswith("the answer of POST /bundles says it, such as b17")
+    later = f"b{'9' * 25}"  # of earlier ones the nodes of a new store may yet report leases
+    assert (await end(api, later)).json() == {"bundle": later, "returned": [], "note": "already returned"}
+    assert (await end(api, later, "renew")).json()["code"] == "grant-over"

@@ -147,11 +147,11 @@ async def test_an_expression_that_cannot_be_read_is_refused_at_its_first_fault(a
     [
         ({"where": {}}, "where"), ({"where": ["a"]}, "where"), ({"anyOf": "gpu"}, "anyOf"), ({"anyOf": {}}, "anyOf"),
         ({"anyOf": [7]}, "anyOf"), ({"anyOf": [{}]}, "anyOf"), ({"anyOf": [{"label": "a:b", "where": 7.5}]}, None),
-        ({"anyOf": [{"label": "a:b"}] * 5}, "anyOf"), ({"anyOf": [{"label": {}}]}, "labelKey"),
+        ({"anyOf": [{"label": "a:b"}] * 5}, "anyOf"), ({"anyOf": [{"label": {}}]}, "label"),
         ({"prefer": "a"}, "prefer"), ({"prefer": ["a b"]}, "prefer"), ({"prefer": ["a"] * 9}, "prefer"),
         ({"prefer": [None]}, "prefer"), ({"anyOf": [{"label": "a"}]}, None),
-        ({"label": None, "where": "a"}, "labelKey"),
-        ({"label": None, "anyOf": []}, "labelKey"), ({"anyOf": [{"label": "a:b", "like": "c"}]}, "like"),
+        ({"label": None, "where": "a"}, "label"),
+        ({"label": None, "anyOf": []}, "label"), ({"anyOf": [{"label": "a:b", "like": "c"}]}, "like"),
     ],
 )  # fmt: skip
 async def test_a_wish_that_is_none_is_refused_with_the_member(api, wish, member):

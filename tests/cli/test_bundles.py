@@ -100,6 +100,25 @@ def test_slots_are_held_together_printed_and_given_back(command: Command):
     assert leases(command) == []
 
 
+def test_a_bundle_is_given_back_by_its_id(command: Command):
+    url, secret = command.environment["HUB_URL"], {"x-hub-secret": command.environment["HUB_RUNNER_SECRET"]}
+    parts = {"parts": [{"label": LABEL, "count": 2}]}
+    found = httpx.post(f"{url}/v2/bundles", json=parts, headers=secret, timeout=PATIENCE_S).json()
+    ids = ", ".join(slot["slotId"] for slot in found["slots"])
+    done = command("return", found["bundle"])
+    assert (done.returncode, done.stdout) == (0, f"{ids} of {found['bundle']} are given back.\n")
+    assert leases(command) == []
+    again = command("return", found["bundle"])
+    assert (again.returncode, again.stdout) == (0, f"{found['bundle']}: already returned.\n")
+
+
+def test_a_wait_for_a_bundle_that_was_in_vain_says_what_it_was_for(command: Command):
+    one = command.start("borrow", LABEL)
+    one.until_out("TOKEN")
+    done = command("borrow", LABEL, "--count", "5", "--wait", "1", "--quiet", "--", "true")
+    assert (done.returncode, done.stderr) == (75, f"hub: Borrow timed out after 1s for 5 slots of {LABEL}.\n")
+
+
 def test_slots_are_printed_as_one_document(command: Command):
     held = command.start("borrow", LABEL, "--count", "3", "--same-node", "--json")
     held.until_out('"environment"')
@@ -155,7 +174,7 @@ def test_a_bundle_that_waits_is_shown_explained_and_cancelled(command: Command):
     assert (refused.returncode, refused.stderr.count("\n")) == (75, 1)
     assert refused.stderr.endswith("; --wait SECONDS waits for them.\n")
     borrower = waits(command, "--count", "5", "--run", "r5")
-    borrower.until_err(f"hub: waiting for 5 {LABEL}: number 1 in the queue, how long it takes is not known.")
+    borrower.until_err(f"hub: waiting for 5 slots of {LABEL}: number 1 in the queue, how long it takes is not known.")
     done = command("queue")
     head, row = [line.split() for line in done.stdout.splitlines()]
     assert head == ["SLOTS", "POSITION", "TICKET", "HOLDER", "RUN", "PRIORITY", "WAITING", "SINCE"]
@@ -167,7 +186,7 @@ def test_a_bundle_that_waits_is_shown_explained_and_cancelled(command: Command):
     assert (facts["STATE"], facts["WANTS"], facts["POSITION"]) == ("waiting", f"5 {LABEL}", "1")
     why = command("why", bundle["ticket"]).stdout
     assert LABEL in why
-    assert "bundle" in why
+    assert "a bundle waits in the line of bundles" in " ".join(why.split())
     assert command("queue", "cancel", bundle["ticket"]).returncode == 0
     assert borrower.end() == 1
     assert "was given up" in borrower.err
@@ -193,7 +212,7 @@ def test_a_bundle_whose_caller_is_interrupted_leaves_the_queue(command: Command)
     one.until_out("TOKEN")
     borrower = waits(command, "--count", "5", "--quiet")
     assert ended(borrower) == 1
-    assert borrower.err == f"hub: Interrupted before a slot of 5 {LABEL} was lent.\n"
+    assert borrower.err == f"hub: Interrupted before 5 slots of {LABEL} were lent.\n"
     wait_until(lambda: command.ask("/queue")["waiting"] == 0)
 
 

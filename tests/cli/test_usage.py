@@ -51,7 +51,7 @@ WRONG = {
     "borrow gpu:a100 --count 2 --prefer x": "--count takes slots of one LABEL: not with --any-of,",
     "borrow gpu:a100 --count 2 --any-of cpu:large": "--count takes slots of one LABEL",
     "borrow gpu:a100 --count 2 --realms eu": "--count takes slots of one LABEL",
-    "borrow gpu:a100 --count 2 --detach": "--detach holds one slot, and --count several",
+    "borrow gpu:a100 --count 2 --detach": "A bundle cannot be detached yet: leave out --detach",
     "borrow gpu:a100 --same-node": "--same-node and --together are about several slots: say how many with --count.",
     "borrow gpu:a100 --together": "--same-node and --together are about several slots",
     "audit ls --limit 0": "--limit",

@@ -83,10 +83,25 @@ async def test_a_plain_bundle_says_only_its_parts(hub: FakeHub, kind: Kind) -> N
     }
 
 
-def test_a_part_that_cannot_be_read_is_refused_before_anything_is_sent(hub: FakeHub) -> None:
-    with pytest.raises(TypeError, match="a part is a label"):
-        client_of(hub).borrow_all([4])  # type: ignore[list-item]
+@pytest.mark.parametrize(
+    "part",
+    [
+        4, None, (), ("gpu:a100",), ("gpu:a100", 2, "vram >= 40"), ("gpu:a100", "2"), ("gpu:a100", True), (None, 2), {},
+        {"label": "gpu:a100", "cuont": 2}, {"label": "gpu:a100", "anyOf": []}, {"count": 2}, {"label": None},
+        {"label": "gpu:a100", "count": None}, {"label": "gpu:a100", "count": 1.0}, {"label": "gpu:a100", 1: 2},
+    ],
+)  # fmt: skip
+def test_a_part_that_cannot_be_read_is_refused_before_anything_is_sent(hub: FakeHub, part: Any) -> None:
+    with pytest.raises(TypeError) as refused:
+        client_of(hub).borrow_all(["cpu:large", part])
+    assert str(refused.value).startswith(f"part 2 is {part!r}, and a part is a label, (label, count), or a dict")
     assert hub.seen == []
+
+
+@pytest.mark.parametrize("parts", [None, 4, {"label": "gpu:a100"}])
+def test_parts_that_are_no_list_are_refused(hub: FakeHub, parts: Any) -> None:
+    with pytest.raises(TypeError, match=r"^parts are a list of parts, not "):
+        client_of(hub).borrow_all(parts)
 
 
 async def test_a_bundle_whose_answer_is_lost_is_lent_once(hub: FakeHub, kind: Kind) -> None:

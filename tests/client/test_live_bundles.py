@@ -92,7 +92,7 @@ async def test_refusals_of_a_bundle_say_what_is_lacking(live_hub: HubProcess) ->
             with pytest.raises(NoCapacity):
                 async with client.borrow_all([(LABEL, 2)]):
                     pass
-            with pytest.raises(WaitedInVain, match=rf"Borrow timed out after 0.3s for 2 {LABEL}"):
+            with pytest.raises(WaitedInVain, match=rf"Borrow timed out after 0.3s for 2 slots of {LABEL}"):
                 async with client.borrow_all([(LABEL, 2)], wait=0.3):
                     pass
             assert len(await bundles(client)) == 1

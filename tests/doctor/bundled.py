@@ -27,5 +27,5 @@ async def ask_all(hub: Hub, ticket: str, *parts: tuple[str, str, int], **more: A
 
 async def serve(hub: Hub, *, patience_ms: int = 0, reserve_ms: int = 900_000) -> list[Any]:
     """Do a round of the bundles that wait; return the reserver, '' for none, and how many slots are set aside."""
-    _, *answer = await hub.store.script("capacity/serve_bundles")(patience_ms=patience_ms, reserve_ms=reserve_ms)
+    _, *answer, _ = await hub.store.script("capacity/serve_bundles")(patience_ms=patience_ms, reserve_ms=reserve_ms)
     return answer

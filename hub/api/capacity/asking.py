@@ -11,7 +11,7 @@ from hub.api.inputs import UnreadBody, hub_of, unread_body_of
 from hub.api.operations import takes
 from hub.api.realms.spilling import where_else
 from hub.api.shapes import reading as bodies
-from hub.api.shapes.bundle_bodies import BundleBody
+from hub.api.shapes.bundle_bodies import BundleBody, of_part
 from hub.api.shapes.lease_bodies import BorrowBody, TermsBody, read_any_of
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
@@ -64,9 +64,11 @@ def alternative(hub: Hub, label: str, where: str) -> Alternative:
 async def asked_bundle(request: Request) -> tuple[BundleWish, BundleBody]:
     """Return what a bundle asks for, and its body; raises as `asked` does."""
     said = BundleBody.read(await bodies.read_body(request))
-    found = [(alternative(hub_of(request), each.label_key, each.where), each.count) for each in said.parts]
-    parts = tuple(BundlePart(*each, count) for each, count in found)
-    return BundleWish(parts, said.same_node, said.together), said
+    parts = []
+    for number, each in enumerate(said.parts):
+        with of_part(number):
+            parts.append(BundlePart(*alternative(hub_of(request), each.label_key, each.where), each.count))
+    return BundleWish(tuple(parts), said.same_node, said.together), said
 
 
 def asked_label(hub: Hub, text: str, least: int = 2) -> Label:

@@ -41,6 +41,7 @@ from hub.errors import (
     KeyReused,
     LeaseOver,
     NoSuchPool,
+    NotFound,
     NotHolder,
     Settling,
     Withdrawn,
@@ -102,7 +103,9 @@ def bundle_shape(hub: Hub, found: LentBundle) -> BundleShape:
 
 @router.post(
     "/bundles/{bundle}/renew",
-    **operation("renewBundle", (RUNNER, ADMIN), refusals=(LeaseOver, NotHolder, Settling), borrows=True, routine=True),
+    **operation(
+        "renewBundle", (RUNNER, ADMIN), refusals=(NotFound, LeaseOver, NotHolder, Settling), borrows=True, routine=True
+    ),
 )
 async def renew(hub: Hub, caller: Caller, said: Sent[BundleRenewBody], bundle: str) -> Answer[RenewedBundleShape]:
     """Extend the leases of a bundle that are live, each as `POST /session/renew` does. Answers 409 `grant-over` when
@@ -122,7 +125,7 @@ async def renew(hub: Hub, caller: Caller, said: Sent[BundleRenewBody], bundle: s
 
 @router.post(
     "/bundles/{bundle}/return",
-    **operation("returnBundle", (RUNNER, ADMIN), refusals=(NotHolder, Settling), borrows=True),
+    **operation("returnBundle", (RUNNER, ADMIN), refusals=(NotFound, NotHolder, Settling), borrows=True),
 )
 async def give_back(hub: Hub, caller: Caller, bundle: str) -> Answer[ReturnedBundleShape]:
     """Give back all slots of a bundle that are still lent. Any number of repetitions is answered 200; an answer with a

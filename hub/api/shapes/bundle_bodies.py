@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from hub.api.shapes import neutral
 from hub.api.shapes.body import Body
 from hub.api.shapes.fields import doc
 from hub.api.shapes.lease_bodies import TermsBody, TtlIsDefault, Where, ttl
-from hub.api.shapes.readers import LABEL, Member, Truth, whole
+from hub.api.shapes.readers import LABEL, Flag, Member, whole
 from hub.capacity.wishes import SLOTS_MAX
-from hub.errors import InvalidValue, MissingMember
+from hub.errors import HubError, InvalidValue, MissingMember
 
 _MISSING = "missing parts: name at least one, as {label, where, count}"
 
@@ -18,10 +20,20 @@ _MISSING = "missing parts: name at least one, as {label, where, count}"
 class PartBody(Body):
     """One part of a bundle."""
 
-    missing = {"labelKey": ("each of parts needs a label", "parts")}
+    missing = {"labelKey": ("missing label", "parts")}
     label_key: Annotated[str, LABEL]
     where: Where = ""
     count: Annotated[int, whole(1, SLOTS_MAX), doc("How many such slots.", 2)] = 1
+
+
+@contextmanager
+def of_part(number: int) -> Iterator[None]:
+    """Say in a refusal within the block which part it is about; `number` is from 0, as the fact `part` is."""
+    try:
+        yield
+    except HubError as error:
+        said = f"part {number + 1}: {error}"
+        raise type(error)(said, error.retry_after_s, **error.facts, part=number) from None
 
 
 def _parts(value: Any, name: str) -> list[PartBody]:
@@ -29,7 +41,10 @@ def _parts(value: Any, name: str) -> list[PartBody]:
         raise InvalidValue(f"{name} must be a list of objects with label, where and count", member=name)
     if not value:
         raise MissingMember(_MISSING, member=name)
-    parts = [PartBody.read(neutral.in_old_names(each)) for each in value[: SLOTS_MAX + 1]]
+    parts = []
+    for number, each in enumerate(value[: SLOTS_MAX + 1]):
+        with of_part(number):
+            parts.append(PartBody.read(neutral.in_old_names(each)))
     if sum(part.count for part in parts) > SLOTS_MAX:
         raise InvalidValue(f"{name} want more than {SLOTS_MAX} slots, the most that a bundle may have", member=name)
     return parts
@@ -44,9 +59,9 @@ class BundleBody(TermsBody):
         Member(_parts, type="array", minItems=1, maxItems=SLOTS_MAX, items=PartBody),
         doc(f"What it takes, all of it or nothing: {SLOTS_MAX} slots at most.", [{"label": "gpu:a100", "count": 2}]),
     ]
-    same_node: Annotated[Truth, doc("All slots are to be on one node.", False)] = False
-    together: Annotated[Truth, doc("One slot that is lost ends the leases of the others.", False)] = False
-    wait_for_pool: Annotated[Truth, doc("It may wait also where fewer slots are published than it wants.", False)] = (
+    same_node: Annotated[Flag, doc("All slots are to be on one node.", False)] = False
+    together: Annotated[Flag, doc("One slot that is lost ends the leases of the others.", False)] = False
+    wait_for_pool: Annotated[Flag, doc("It may wait also where fewer slots are published than it wants.", False)] = (
         False
     )
 

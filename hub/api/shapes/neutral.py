@@ -7,6 +7,7 @@ A caller asks for answers in neutral names with `/v2` before the path, or with t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -68,6 +69,7 @@ MEMBERS_OF_LEASES: Final = frozenset(
 )
 """Members of a slot that its lease has beside `attributes`."""
 
+_LABEL: Final = re.compile(r"^(part \d+: )?(invalid |missing )?labelKey\b")  # the beginning of a refusal
 _NO_BROWSER: Final = "No browser available for"
 
 
@@ -97,6 +99,10 @@ def renamed(document: Mapping[str, object]) -> dict[str, Any]:
 def problem(document: Mapping[str, object]) -> dict[str, Any]:
     """Return a refusal in neutral names. It speaks of slots where the text for published clients speaks of browsers."""
     document, detail = renamed(document), str(document.get("detail"))
+    if _LABEL.match(detail):
+        document["detail"] = _LABEL.sub(r"\1\2label", detail)
+        if document.get("member") == "labelKey":
+            document["member"] = "label"
     if detail.startswith(_NO_BROWSER):
         document["detail"] = f"No slot available for{detail.removeprefix(_NO_BROWSER)}"
     return document

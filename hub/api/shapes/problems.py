@@ -46,7 +46,7 @@ class ProblemShape(TypedDict):
     position: NotRequired[w.Position]
     estimatedWaitSeconds: NotRequired[w.Estimate]
     browserId: NotRequired[w.SlotId]
-    part: NotRequired[Annotated[int, doc("The part of the bundle of which too few are published, from 0.", 0, ge=0)]]
+    part: NotRequired[Annotated[int, doc("The part of the bundle that the refusal is about, from 0.", 0, ge=0)]]
     published: NotRequired[Annotated[int, doc("How many slots are published that it could have.", 2, ge=0)]]
     holder: NotRequired[Annotated[HolderShape, doc("The holder of what the caller may not end.", None)]]
     sinceUtc: NotRequired[Annotated[str, doc("Since when it holds or waits.", w.TIME, json_schema_extra=w.DATE_TIME)]]

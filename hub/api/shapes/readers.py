@@ -147,6 +147,10 @@ def number(low: int, high: int, wanted: str = "must be a number") -> Member:
     return Member(read, plain, type="number", minimum=low, maximum=high)
 
 
+def _flag(value: Any, name: str) -> bool:
+    raise InvalidValue(f"{name} must be true or false", member=name)
+
+
 def one_of(*words: str) -> Member:
     """Return the reader of one of these words."""
 
@@ -165,6 +169,8 @@ LABEL = Member(as_text, STRING, type="string", description="Two to eight segment
 Text = Annotated[str, Member(as_text, STRING, type="string")]
 Truth = Annotated[bool, Member(lambda value, _: value is True, bool_schema(strict=True), type="boolean")]
 """True for `true`, and False for any other value."""
+Flag = Annotated[bool, Member(_flag, bool_schema(strict=True), type="boolean")]
+"""`true` or `false`; any other value is refused."""
 UnlessFalse = Annotated[bool, Member(lambda value, _: value is not False, bool_schema(strict=True), type="boolean")]
 """False for `false`, and True for any other value."""
 Digest = Annotated[str, Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$")]

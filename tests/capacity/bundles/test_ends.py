@@ -325,4 +325,9 @@ def test_a_call_is_put_off_while_the_store_that_was_lost_is_reported(fleet: Bund
     assert fleet.redis.hget("hub:slot:m-1", "item") == slot_item("m", "m-1", "", {})
     fleet.round()
     assert fleet.held_by("waits") == {"m-1", "m-2"}
+    for call in (acts.renew, acts.give_all_back):
+        assert call(fleet, bundle) == ["settling"], "a node or a hub may still report it"
+    fleet.wait(acts.TIMEOUT_MS)
+    fleet.direct.tick("h1")
     assert acts.renew(fleet, bundle) == ["over"]
+    assert acts.give_all_back(fleet, bundle) == ["returned", []]
