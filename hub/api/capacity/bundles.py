@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from hub.api.capacity.asking import asked_bundle, bundle_request
 from hub.api.capacity.borrowers import holder_of
 from hub.api.capacity.leases import (
-    NOT_ALLOWED,
+    OF_BORROWS,
     LendingHub,
     counting,
     deliver,
@@ -22,7 +22,7 @@ from hub.api.capacity.leases import (
 )
 from hub.api.handling.context import in_ms
 from hub.api.inputs import Caller, Hub, Sent
-from hub.api.operations import NO_SLOT, Subject, operation
+from hub.api.operations import Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -36,15 +36,10 @@ from hub.api.shapes.bundles import (
 from hub.capacity.models import LentBundle
 from hub.capacity.wishes import BundleWish
 from hub.errors import (
-    BadWhere,
-    InvalidLabel,
-    KeyReused,
     LeaseOver,
-    NoSuchPool,
     NotFound,
     NotHolder,
     Settling,
-    Withdrawn,
 )
 from hub.tokens.secrets import ADMIN, RUNNER
 
@@ -60,16 +55,7 @@ AskedBundle = Annotated[tuple[BundleWish, BundleBody], Depends(asked_bundle)]
         p.KEY,
         *p.RUN,
         headers=("Correlation-Id",),
-        refusals=(
-            InvalidLabel,
-            BadWhere,
-            NoSuchPool,
-            *NOT_ALLOWED,
-            LeaseOver,
-            Withdrawn,
-            KeyReused,
-            *NO_SLOT,
-        ),
+        refusals=OF_BORROWS,
         about=Subject("borrow", in_body=True),
         denied=denied,
         borrows=True,

@@ -66,6 +66,7 @@ RECHECK_S = (
     1.0  # after a longer wait the caller's token is looked at again; a hub knows of a revoked one within a second
 )
 NOT_ALLOWED = (LabelNotAllowed, PriorityNotAllowed)
+OF_BORROWS = (InvalidLabel, BadWhere, NoSuchPool, *NOT_ALLOWED, LeaseOver, Withdrawn, KeyReused, *NO_SLOT)
 NO_SLOT_LENT = (NoCapacity, NoSuchPool, Forbidden)  # the refusals that usage counts
 
 
@@ -95,18 +96,7 @@ AskedBorrow = Annotated[Wish, Depends(asked)]
         p.KEY,
         *p.RUN,
         headers=("Correlation-Id",),
-        refusals=(
-            InvalidLabel,
-            BadWhere,
-            NoSuchPool,
-            UnknownRealm,
-            *NOT_ALLOWED,
-            LeaseOver,
-            Withdrawn,
-            KeyReused,
-            *NO_SLOT,
-            TooManyExpressions,
-        ),
+        refusals=(*OF_BORROWS, UnknownRealm, TooManyExpressions),
         about=Subject("borrow", in_body=True),
         denied=denied,
         borrows=True,
