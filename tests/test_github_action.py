@@ -107,7 +107,7 @@ def test_a_job_holds_a_slot_from_the_step_that_borrows_to_its_end(job: Callable[
     assert one.told("OUTPUT") == {"slot": "s1", "endpoint": "ssh://n1/s1"}
     assert set(one.told("OUTPUT")) == set(STEPS["outputs"])
     assert one.told("ENV") == {
-        "HUB_SLOT_ID": "s1", "HUB_SLOT_ENDPOINT": "ssh://n1/s1", "HUB_SLOT_LABEL": "gpu:a100",
+        "HUB_SLOT_ID": "s1", "HUB_SLOT_IDS": "s1", "HUB_SLOT_ENDPOINT": "ssh://n1/s1", "HUB_SLOT_LABEL": "gpu:a100",
         "HUB_SLOT_POOL": "gpu:a100", "HUB_SLOT_NODE": "n1", "HUB_SLOT_INDEX": "3",
     }  # fmt: skip
     assert f"::add-mask::{one.told('STATE')['token']}" in said

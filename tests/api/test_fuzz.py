@@ -24,7 +24,7 @@ LABEL = "gpu:a100"
 KNOWN = {
     "nodeId": "n1", "NodeId": "n1", "node_id": "n1", "labelKey": LABEL, "label": LABEL, "browserId": "s1",
     "slotId": "s2", "slot_id": "s1", "slot": "s1", "leaseToken": "1", "pools": {LABEL: 2}, "lent": {"s1": "7"},
-    "policy": "reuse", "kind": "slot", "id": "s1", "ticket": "fuzzed",
+    "bundle": "b1875000000000000001", "policy": "reuse", "kind": "slot", "id": "s1", "ticket": "fuzzed",
     "name": "HUB_BORROW_WILDCARDS", "job_name": "fuzzed:modifiers:Job",
     "pattern": LABEL, "hook": "hook-that-nobody-added",
 }  # fmt: skip

@@ -55,11 +55,11 @@ export default function Usage({ route }) {
           { name: "refused", tone: "bad", values: columns.refusals, dash: [4, 3] }]}/></section>
       <${Table} caption="Usage" rows=${data.usage} id=${(/** @type {any} */ row) => row.name} columns=${[
         { head: by[0].toUpperCase() + by.slice(1), grow: true, cell: (/** @type {any} */ row) => row.name || "(none)" },
-        { head: "Held", cell: (/** @type {any} */ row) => span(row.heldSeconds) },
-        { head: "Leases", cell: (/** @type {any} */ row) => num(row.leases) },
-        { head: "Waited", less: true, cell: (/** @type {any} */ row) => span(row.waitedSeconds) },
-        { head: "Idle", less: true, cell: (/** @type {any} */ row) => span(row.idleSeconds) },
-        { head: "Refused", less: true, cell: (/** @type {any} */ row) => num(row.refusals) },
+        { head: "Held", num: true, time: true, cell: (/** @type {any} */ row) => span(row.heldSeconds) },
+        { head: "Leases", num: true, cell: (/** @type {any} */ row) => num(row.leases) },
+        { head: "Waited", num: true, time: true, less: true, cell: (/** @type {any} */ row) => span(row.waitedSeconds) },
+        { head: "Idle", num: true, time: true, less: true, cell: (/** @type {any} */ row) => span(row.idleSeconds) },
+        { head: "Refused", num: true, less: true, cell: (/** @type {any} */ row) => num(row.refusals) },
       ]} empty=${html`<${Empty} title="Nothing was used in this time" command="">Leases appear here a second after they end.</${Empty}>`}/>
       <${Pager} offset=${offset} limit=${LIMIT} total=${data.total}/>`}</${Shown}>`;
 }
