@@ -85,7 +85,11 @@ class Server:
         command = [binary, str(self._folder / "redis.conf"), *(["--sentinel"] if self._sentinel else [])]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
-        wait_until(self.answers, 60)
+        try:
+            wait_until(self.answers, 60, lambda: (self._folder / "log").read_text())
+        except AssertionError:
+            self.kill()
+            raise
 
     def answers(self) -> bool:
         """Return whether the server takes commands."""

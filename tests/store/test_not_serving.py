@@ -104,10 +104,10 @@ class Loading(Sick):
 class Torn(Sick):
     """A server of a cluster in which no server has the keys of the hub."""
 
-    lines = ("cluster-enabled yes",)
     word = "-CLUSTERDOWN"
 
     def __init__(self, folder):
+        self.lines = ("cluster-enabled yes", f"cluster-port {free_port()}")  # else 10,000 above its own, which may be taken
         super().__init__(folder)
         self.url = f"redis+cluster://127.0.0.1:{self.server.port}"
         self.plain.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
