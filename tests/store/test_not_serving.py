@@ -107,7 +107,10 @@ class Torn(Sick):
     word = "-CLUSTERDOWN"
 
     def __init__(self, folder):
-        self.lines = ("cluster-enabled yes", f"cluster-port {free_port()}")  # else 10,000 above its own, which may be taken
+        self.lines = (
+            "cluster-enabled yes",
+            f"cluster-port {free_port()}",
+        )  # else 10,000 above its own, which may be taken
         super().__init__(folder)
         self.url = f"redis+cluster://127.0.0.1:{self.server.port}"
         self.plain.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
