@@ -13,6 +13,7 @@ import pytest
 from hub.store.keys import TABLE, lua_module
 from hub.store.library import EXTERNAL, Command, library
 from hub.store.library import MODULES as MODULES_IN_ORDER
+from tests.mutants.in_bundles import BUNDLES
 from tests.mutants.in_flight import FLIGHT
 from tests.mutants.in_holders import HOLDERS
 from tests.mutants.in_holds import HOLDS
@@ -460,5 +461,6 @@ def test_no_ignored_file_is_committed():
 def test_every_planted_mistake_finds_its_text_in_the_code():
     """A mutant whose text is gone proves nothing; it must move along with the rule that it breaks."""
     found = {f"{each.script}: {each.why}": (TOP / each.path).read_text().count(each.old) for each in
-             (*FLIGHT, *TASKS, *MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE, *SPILLING)}  # fmt: skip
+             (*FLIGHT, *TASKS, *BUNDLES, *MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE,
+              *SPILLING)}  # fmt: skip
     assert {why for why, times in found.items() if times != 1} == set()

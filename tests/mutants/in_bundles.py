@@ -16,7 +16,7 @@ BUNDLES = (
         "what was taken for a bundle in vain is lost", "test_a_slot_that_another_program", _PLACES,
     ),
     Mistake(
-        "bundle_supply.lua", "bundle_plans.over_cap(wish, caps.taken)", "false",
+        "bundle_supply.lua", "bundle_plans.over_cap(wish, wish.reserves and caps.live or caps.taken)", "false",
         "a bundle is lent over the cap of a label",
         "test_a_cap_of_a_label_counts_all_slots_of_a_bundle", _PLACES,
     ),
@@ -105,7 +105,7 @@ BUNDLES = (
         "test_a_cap_on_what_a_pool_serves_counts_all_slots_of_a_bundle", _PLACES,
     ),
     Mistake(
-        "reserve_turns.lua", "  if store.clock_ms - t.reserves_since_ms >= most_ms then\n", "  if false then\n",
+        "reserve_turns.lua", "store.clock_ms - t.reserves_since_ms < most_ms", "true",
         "a bundle reserves for ever",
         "test_a_bundle_goes_to_the_end_when_it_has_reserved_for_too_long", _SCRIPTS,
     ),
@@ -120,11 +120,11 @@ BUNDLES = (
         "test_a_bundle_that_is_more_than_what_is_left_reserves_no_more", _ASIDE,
     ),
     Mistake(
-        "reserve_turns.lua", "if t.node ~= '' and not drains.holds_back(t.node) then", "if t.node ~= '' then",
+        "reserve_turns.lua", "enough = not drains.holds_back(t.node) and bundle", "enough = bundle",
         "a bundle waits on for a node that drains", "test_a_bundle_chooses_another_node_when_its_own_drains", _ASIDE,
     ),
     Mistake(
-        "bundle_nodes.lua", "local enough = not drains.holds_back(part) and", "local enough =",
+        "bundle_nodes.lua", "local lends = not live or not drains.holds_back(part)", "local lends = true",
         "a bundle reserves on a node that drains",
         "test_a_bundle_chooses_another_node_when_its_own_drains", _ASIDE,
     ),
@@ -149,8 +149,7 @@ BUNDLES = (
         "test_an_undo_takes_back_all_leases", _ENDS,
     ),
     Mistake(
-        "bundles.lua", "  if by_holder or not together or call_state.torn[id] then return end\n",
-        "  if not together or call_state.torn[id] then return end\n",
+        "bundles.lua", "  if by_holder or not together or", "  if not together or",
         "a holder that gives one slot back loses the others",
         "test_a_return_of_one_lease_ends_no_other", _SCRIPTS,
     ),
@@ -165,7 +164,7 @@ BUNDLES = (
         "test_leases_that_are_held_together_end_together", _ENDS,
     ),
     Mistake(
-        "serving.lua", "  for _, bundle in ipairs(call_state.torn) do bundle_ends.end_rest(bundle) end\n", "",
+        "serving.lua", "  if call_state.torn then bundle_ends.end_torn() end\n", "",
         "leases that are held together do not end together",
         "test_leases_that_are_held_together_end_together", _ENDS,
     ),
