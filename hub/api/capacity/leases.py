@@ -127,8 +127,7 @@ async def borrow(request: Request, hub: LendingHub, caller: Caller, wish: AskedB
 
 
 class Counting(NamedTuple):
-    """What is counted of a borrow that is under way: since when it is, on the monotonic clock, and where it counts as
-    served."""
+    """The figures of a borrow under way: when it began, on the monotonic clock, and the counter of those served."""
 
     started: float
     served: Any

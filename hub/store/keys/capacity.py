@@ -74,25 +74,17 @@ class OfLeases(Section):
     title = "Slots and leases"
     owner = "hub/capacity/"
 
-    # Fields: item, pool, node, part (key part of the node), place (free, lent, held), policy, idle_ms; of the lease:
-    # label, run, granted_ms, visible_ms, watch_idle (idle time), idle_visible_ms (until when its footprint lasts),
-    # those of lua/lease_limits.lua, seen_ms (when its waiter's hub heard of it), unseen (the hub that
-    # has yet to hear of it), before (run of the lease before, after a hand-off); adopted_ms: hub clock at which the
+    # Fields: item, pool, node, part (key part of the node), place (free, lent, held), policy, idle_ms, class and warm;
+    # of the lease: label, run, granted_ms, began (ms, Redis time; after a wait, | and how many ms it lasted),
+    # visible_ms, watch_idle (idle time), idle_visible_ms (until when its footprint lasts), those of
+    # lua/lease_limits.lua, seen_ms (when its waiter's hub heard of it), unseen (the hub that has yet to hear of it),
+    # before (run of the lease before, after a hand-off); adopted_ms: hub clock at which the
     # item of another program was taken in; told: incarnation|number of the call that published it last; reported:
     # generation of the store in which its node reported it; unreported: a hub brought it back and its node has not
     # named it yet; claimed: key part of the node that its id names, which gets it after the lease; owed: number of
     # the end for which its node is to make it fresh; made: the last one for which it has; unwell: why its node holds
     # it, hold_told: incarnation|number of the last call about that; barred: why an operator holds it, barred_number:
     # number of the last call about that. Deleted when the slot is withdrawn, pruned, or found to be in no list.
-    # label, run, granted_ms, began (ms, Redis time; after a wait, | and how many ms it lasted), visible_ms,
-    # watch_idle, seen_ms (when its waiter's hub heard of it), unseen (the hub that has yet to hear of it), before (run
-    # of the lease before, after a hand-off); adopted_ms: hub clock at which the item of another program was taken in;
-    # told: incarnation|number of the call that published it last; reported: generation of the store in which its node
-    # reported it; unreported: a hub brought it back and its node has not named it yet; claimed: key part of the node
-    # that its id names, which gets it after the lease; owed: number of the end for which its node is to make it fresh;
-    # made: the last one for which it has; unwell: why its node holds it, hold_told: incarnation|number of the last
-    # call about that; barred: why an operator holds it, barred_number: number of the last call about that. Deleted
-    # when the slot is withdrawn, pruned, or found to be in no list.
     slot = Each(
         "hub:slot:{slot}", "hash",
         "item, pool, node, place (`free`, `lent`, `held`), and of the lease: label, run, holder, user, team, times",
