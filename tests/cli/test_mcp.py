@@ -127,7 +127,8 @@ async def test_every_tool_and_argument_is_described_for_a_model(command):
 async def test_an_unknown_label_is_refused_with_the_nearest(command, pool):
     async with agent_of(command) as agent:
         said = await agent.refusal("borrow_slot", label="phone:pixel8", wait_seconds=30)
-        assert f"did you mean {pool}?" in said
+        # The hub compares with the labels that it read some seconds ago, the tool with those of now.
+        assert f"did you mean {pool}?" in said or f"the nearest is {pool}." in said
         assert "list_pools" in said
         assert f"the nearest is {pool}" in await agent.refusal("borrow_slot", label="telephone:g1")
         assert "label" in await agent.refusal("borrow_slot", label="no label!")
