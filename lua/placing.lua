@@ -3,8 +3,8 @@ local placing = {}
 
 -- Give a slot that is in no list to the bundle for which slots are set aside, to the waiter whose turn it is, or to a bundle that it
 -- completes; else put it at the tail of its pool. It is held back where `held_slots.has_reason` says so, and while its node is suspect. A
--- waiter gets the slot at the head of the pool, which is another one where only a cap had kept slots free; or this one, where it has a
--- class. Returns 'lent' | 'free' | 'held'.
+-- waiter gets the slot that it prefers, or the one at the head of the pool, which are others where only a cap had kept slots free; or
+-- this one, where it has a class. Returns 'lent' | 'free' | 'held'.
 function placing.place(slot, part, pool, item)
   if store.bundles then reserved_slots.drop(slot) end
   if held_slots.has_reason(slot, part) then redis.call('HSET', keys.slot(slot), 'place', 'held') return 'held' end
@@ -14,10 +14,11 @@ function placing.place(slot, part, pool, item)
   local may_lend = turns.anybody() and store.settle_left_ms <= 0 and not pools.under_maintenance(pool)
   if may_lend and not served_caps.has_made_room(pool) and not served_caps.reached(pool) then
     local waiter = waiters.next(pool, class)
-    if waiter and not (class or warm) and redis.call('EXISTS', keys.available(pool)) == 1 then
+    if waiter and not class and redis.call('EXISTS', keys.available(pool)) == 1 then
       redis.call('HSET', keys.slot(slot), 'place', 'free')
       redis.call('RPUSH', keys.available(pool), item)
-      local found = supply.take(pool)
+      if warm then classes.enter(slot, pool, class, warm, free_slots.now_us()) end
+      local found = choosing.taker('', waiter.prefer)(pool)
       if found then handoffs.hand_on(waiter, found) end
       return redis.call('HGET', keys.slot(slot), 'place')
     elseif waiter then

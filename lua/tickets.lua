@@ -8,11 +8,11 @@ local NUMBERS = {'score', 'ttl_ms', 'idle_ms', 'keep_s'}
 -- Return a ticket as a table; `label` is nil when there is no such ticket or no hub wrote it.
 function tickets.read(ticket)
   local t = lenient.fields(keys.ticket(ticket), 'label', 'run', 'hub', 'attempt', 'score', 'ttl_ms', 'idle_ms',
-    'fingerprint', 'keep_s', 'keyed', 'handed', 'holder', 'since_ms', 'ttl_default', 'alternatives', 'bundle')
+    'fingerprint', 'keep_s', 'keyed', 'handed', 'holder', 'since_ms', 'ttl_default', 'alternatives', 'bundle', 'prefer')
   local ttl_ms = t[14] == '1' and t[6] and '-' .. t[6] or t[6]  -- negative: a default, as in capacity/borrow
   local read = {id = ticket, label = t[1], run = t[2], hub = t[3], attempt = t[4], score = t[5], ttl_ms = ttl_ms, idle_ms = t[7],
     fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11], holder = t[12] or '', since_ms = t[13], want = '',
-    alternatives = alternatives.read(t[15] or ''), wish = bundle_wishes.read(t[16] or '')}
+    alternatives = alternatives.read(t[15] or ''), wish = bundle_wishes.read(t[16] or ''), prefer = t[17] or ''}
   return read.alternatives ~= false and read.wish ~= false and lenient.are_numbers(read, NUMBERS) and read or {id = ticket}
 end
 

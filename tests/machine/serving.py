@@ -109,7 +109,7 @@ class Serving(Matching):
             waiter = self.next_waiter(record.pool, record.attributes)
             if waiter and self.free.get(record.pool) and not record.attributes:  # of those that only a cap had kept
                 self.list_free(slot)  # free, the next one
-                found = self.take(record.pool)
+                found = self.take(record.pool, "", waiter.ticket.wanted.prefer)
                 if found:
                     self.hand_on(waiter, found)
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mistakes import Mistake
 
 BOUNDS = "tests/machine/test_turn_bounds.py"
+_SCRIPTS = "tests/capacity/matching/test_scripts.py"
 MATCHING = (
     Mistake(
         "listings.lua",
@@ -47,6 +48,21 @@ MATCHING = (
         "choosing.lua", "  if want == '' then return supply.take(pool) end\n  return choosing",
         "  if prefer ~= '' then return nil end\n  if want == '' then return supply.take(pool) end\n  return choosing",
         "what is warm decides which pool serves",
+    ),
+    Mistake(
+        "placing.lua", "if waiter and not class and redis", "if waiter and not (class or warm) and redis",
+        "a warm slot just given back is handed on before one that has been free for longer",
+        "test_a_warm_slot_that_comes_back_goes_to_the_tail", _SCRIPTS,
+    ),
+    Mistake(
+        "placing.lua", "choosing.taker('', waiter.prefer)(pool)", "supply.take(pool)",
+        "a waiter gets a slot in which nothing is warm that it prefers, beside one where that is so",
+        "test_a_waiter_gets_what_it_prefers_of_those_free", _SCRIPTS,
+    ),
+    Mistake(
+        "placing.lua", "      if warm then classes.enter(slot, pool, class, warm, free_slots.now_us()) end\n      local", "      local",
+        "a warm slot that comes back while a waiter gets another is not listed as warm",
+        "test_a_warm_slot_that_comes_back_goes_to_the_tail", _SCRIPTS,
     ),
     Mistake(
         "classes.lua", "do redis.call('ZREM', keys.warm(pool .. ' ' .. key), slot) end", "do redis.call('PING') end",

@@ -90,7 +90,7 @@ PLACES = (
         "a slot of a suspect node is handed on",
     ),
     Mistake(
-        "placing.lua", "    if waiter and not (class or warm) and redis.call('EXISTS', keys.available(pool)) == 1 then", "    if false then",
+        "placing.lua", "    if waiter and not class and redis.call('EXISTS', keys.available(pool)) == 1 then", "    if false then",
         "a slot just given back is handed on before one that has been free for longer",
     ),
     Mistake(

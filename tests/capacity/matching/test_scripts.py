@@ -68,6 +68,32 @@ def test_what_is_preferred_chooses_among_free_slots_and_delays_nothing(fleet):
     assert fleet.borrow(("gpu:a", ""), prefer="repo-2 repo-1") == "s1"
 
 
+def test_a_warm_slot_that_comes_back_goes_to_the_tail_behind_those_that_a_cap_had_kept_free(fleet):
+    fleet.direct.call("queue/set_cap", label="gpu:a", cap="1", served="")
+    for slot, attributes in (("s1", None), ("s2", None), ("s3", A80)):
+        fleet.publish(slot, attributes=attributes, warm="repo-1")
+    assert fleet.borrow(("gpu:a", "")) == "s1"
+    waiters = [fleet.borrow(("gpu:a", "")) for _ in range(3)]
+    fleet.give_back("s1")
+    assert (fleet.holder("s1"), fleet.holder("s2")) == (None, waiters[0])
+    for index in ("hub:order:gpu:a", "hub:warm:gpu:a repo-1"):
+        assert fleet.redis.zrange(index, 0, -1) == ["s3", "s1"]
+    fleet.give_back("s2")
+    assert fleet.holder("s3") == waiters[1]
+    assert fleet.redis.lrange("available:gpu:a", 0, -1) == [slot_item("n", slot, "", {}) for slot in ("s1", "s2")]
+
+
+def test_a_waiter_gets_what_it_prefers_of_those_free_when_a_slot_comes_back(fleet):
+    fleet.direct.call("queue/set_cap", label="gpu:a", cap="1", served="")
+    for slot, warm in (("s1", "repo-1"), ("s2", ""), ("s3", "repo-2")):
+        fleet.publish(slot, warm=warm)
+    assert fleet.borrow(("gpu:a", "")) == "s1"
+    waiters = [fleet.borrow(("gpu:a", ""), prefer=keys) for keys in ("repo-9 repo-1", "repo-2 repo-1", "repo-9")]
+    for back, lent, waiter in zip(("s1", "s1", "s3"), ("s1", "s3", "s2"), waiters, strict=True):
+        fleet.give_back(back)
+        assert fleet.holder(lent) == waiter
+
+
 def test_one_segment_finds_longer_pools_and_is_found_by_their_slots(fleet):
     fleet.publish("s1", "gpu:a:x", attributes=A40)
     assert fleet.borrow(("gpu", "vram >= 40")) == "s1"
