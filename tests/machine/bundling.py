@@ -341,7 +341,7 @@ class Bundling(Queue):
             self.end_reserve()
             if ticket.state == "waiting":
                 self.arrivals += 1
-                ticket.place, ticket.patient_ms = (0, self.arrivals), self.clock_ms
+                ticket.place, ticket.patient_ms = (0, self.arrivals), self.clock_ms + reserve_ms
             return False
         node = self.reserver.node
         enough = self.fits(wanted) if not node else node in self.fitting_nodes(wanted)

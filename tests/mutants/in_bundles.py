@@ -110,6 +110,11 @@ BUNDLES = (
         "test_a_bundle_goes_to_the_end_when_it_has_reserved_for_too_long", _SCRIPTS,
     ),
     Mistake(
+        "reserve_turns.lua", "numbers.whole(store.clock_ms + most_ms)", "numbers.whole(store.clock_ms)",
+        "a bundle that has reserved in vain reserves again as soon as it has waited for its patience",
+        "test_a_bundle_that_has_reserved_in_vain_waits_as_long_again", _SCRIPTS,
+    ),
+    Mistake(
         "reserve_turns.lua", "  if bundle_plans.over_cap(t.wish, none) then return false end\n", "",
         "a bundle that is larger than the cap of its label keeps others from reserving",
         "test_a_bundle_larger_than_the_cap_of_its_label_reserves_nothing", _ASIDE,

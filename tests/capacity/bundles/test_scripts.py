@@ -124,6 +124,17 @@ def test_a_bundle_goes_to_the_end_when_it_has_reserved_for_too_long(fleet: Bundl
     assert fleet.held_by(second) == {"m-1", "m-2"}
 
 
+def test_a_bundle_that_has_reserved_in_vain_waits_as_long_again_and_its_patience_on_top(fleet: Bundles) -> None:
+    fleet.node("m", 2)
+    fleet.borrow(("gpu:a", "")), fleet.borrow(("gpu:a", ""))
+    ticket = str(fleet.all_of(GPU2, wait=600_000))
+    reservers = []
+    for ms in (30_000, 100_000, 129_000, 1_000):
+        fleet.wait(ms)
+        reservers.append(fleet.round(reserve=100_000)[0])
+    assert reservers == [ticket, "", "", ticket]
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_the_end_of_one_lease_ends_the_others_where_they_are_held_together(fleet: Bundles, together: bool) -> None:
     fleet.node("m", 2)
