@@ -116,7 +116,6 @@ class Model(Limits):
             self.drain_deadlines.pop(node, None)
             if on and deadline_ms is not None:
                 self.drain_deadlines[node] = self.clock_ms + deadline_ms
-        places = []
         for slot in page:
             record = self.slots[slot]
             if on and record.place == "free":
@@ -124,7 +123,8 @@ class Model(Limits):
                 record.place = "held"
             elif not on and record.place == "held":
                 self.place_free(slot)
-            places.append(record.place)
+        self.finish()
+        places = [self.slots[slot].place for slot in page]
         left_ms = max(0, self.drain_deadlines[node] - self.clock_ms) if node in self.drain_deadlines else -1
         return ["ok", places.count("held"), places.count("lent"), left_ms]
 

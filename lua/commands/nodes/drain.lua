@@ -56,22 +56,23 @@ command.finish('nodes/drain', {
   elseif drains_away ~= (a.on == '1') then
     return {'ok', '0', 0, 0, -1, a.number}  -- another call has switched it back since the first batch
   end
-  local held, lent = 0, 0
   local page = redis.call('SSCAN', keys.node_slots(a.part), a.cursor, 'COUNT', a.limit)
   for _, slot in ipairs(page[2]) do
-    local record = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place')
-    local place = record[3]
+    local item, pool, place = unpack(redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place'))
     if a.on == '1' and place == 'free' then
-      slots.unlist(record[2], record[1], 'free')
+      slots.unlist(pool, item, 'free')
       redis.call('HSET', keys.slot(slot), 'place', 'held')
-      place = 'held'
     elseif a.on == '0' and place == 'held' then
       redis.call('SREM', keys.aside(a.part), slot)  -- else it would not be placed again later, when it was made fresh
-      place = placing.place(slot, a.part, record[2], record[1])
+      placing.place(slot, a.part, pool, item)
     end
+  end
+  serving.opened()
+  local held, lent = 0, 0
+  for _, slot in ipairs(page[2]) do  -- only now: a slot may take others along, which are lent to a bundle or held back with it
+    local place = redis.call('HGET', keys.slot(slot), 'place')
     held = held + (place == 'held' and 1 or 0)
     lent = lent + (place == 'lent' and 1 or 0)
   end
-  serving.opened()
   return {'ok', page[1], held, lent, drains.left_ms(a.id), a.number}
 end)

@@ -12,10 +12,12 @@ from tests.capacity.bundles.conftest import Bundles
 TIMEOUT_MS = 50_000  # of nodes
 
 
-def drain(fleet: Bundles, node: str, on: bool = True) -> None:
-    fleet.direct.call(
+def drain(fleet: Bundles, node: str, on: bool = True) -> tuple[int, int]:
+    """Return how many slots of the node are held then, and how many lent."""
+    _, _, held, lent, *_ = fleet.direct.call(
         "nodes/drain", id=node, part=node, on=int(on), deadline_ms="", cursor="0", limit=64, number="", reason="",
     )  # fmt: skip
+    return held, lent
 
 
 def operator_holds(fleet: Bundles, slot: str, reason: str) -> None:

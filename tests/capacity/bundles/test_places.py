@@ -240,6 +240,21 @@ def test_slots_of_silent_nodes_are_passed_over(fleet: Bundles) -> None:
     assert len(fleet.held_by(ticket)) == 2
 
 
+def test_an_undrain_says_what_is_lent_to_a_bundle_that_the_last_slot_completes(fleet: Bundles) -> None:
+    slots = fleet.node("m", 3)
+    assert acts.drain(fleet, "m") == (3, 0)
+    ticket = str(fleet.all_of(("gpu:a", "", 3)))
+    assert acts.drain(fleet, "m", on=False) == (0, 3)
+    assert fleet.held_by(ticket) == set(slots)
+
+
+def test_an_undrain_says_what_is_held_back_of_a_node_that_turns_out_to_be_silent(fleet: Bundles) -> None:
+    fleet.node("m", 2)
+    acts.silence(fleet, "m")
+    fleet.all_of(("gpu:a", "", 2), hopes=True)
+    assert acts.drain(fleet, "m", on=False) == (2, 0)
+
+
 def test_the_node_with_all_slots_is_found_among_many(fleet: Bundles) -> None:
     for n in range(30):
         fleet.node(f"m{n:02d}", 3)
