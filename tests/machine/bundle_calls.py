@@ -26,7 +26,8 @@ class BundleCalls(Bundling):
         found = self.find_bundle(wanted)
         if found:
             self.grant_all(wanted, wanted.attempt, found)
-            self.finish()
+        self.finish()
+        if found:
             return self.granted(found[0])
         if not wanted.hopes and not self.settling and (lacking := self.lacking(wanted, said)):
             return lacking

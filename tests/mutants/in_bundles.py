@@ -110,6 +110,11 @@ BUNDLES = (
         "test_a_bundle_goes_to_the_end_when_it_has_reserved_for_too_long", _SCRIPTS,
     ),
     Mistake(
+        "commands/capacity/borrow_all.lua", "  serving.opened()  -- also of a pool whose", "  -- a pool whose",
+        "waiters stay beside the slots of a pool when a bundle finds out that its maintenance is over",
+        "test_a_bundle_that_finds_a_maintenance_over_lets_others_have_its_slots", _ASIDE,
+    ),
+    Mistake(
         "reserve_turns.lua", "numbers.whole(store.clock_ms + most_ms)", "numbers.whole(store.clock_ms)",
         "a bundle that has reserved in vain reserves again as soon as it has waited for its patience",
         "test_a_bundle_that_has_reserved_in_vain_waits_as_long_again", _SCRIPTS,

@@ -50,11 +50,9 @@ command.change('capacity/borrow_all', {
     fingerprint = a.fingerprint, attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', limit_ms = a.limit_ms, hub = a.hub,
     wish = wish, bundle = a.bundle}
   local found = bundle_supply.find(wish)
-  if found then
-    local id = bundle_handoffs.grant(wanted, wish, found, 'grant.lent')
-    serving.opened()
-    return bundle_queue.lent(id)
-  end
+  local id = found and bundle_handoffs.grant(wanted, wish, found, 'grant.lent')
+  serving.opened()  -- also of a pool whose maintenance turned out to be over
+  if id then return bundle_queue.lent(id) end
   local part, there = bundle_stocks.lacking(wish)
   if part and a.hopes ~= '1' and store.settle_left_ms <= 0 then return {'unpublished', part, there} end
   if a.wait_ms <= math.max(0, store.settle_left_ms) then

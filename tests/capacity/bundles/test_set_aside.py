@@ -250,6 +250,16 @@ def test_a_maintenance_ends_although_slots_are_set_aside(fleet: Bundles, waiting
     assert len(fleet.held_by(waiting)) == 3, "each slot is replaced: without a bundle it would be over"
 
 
+@pytest.mark.parametrize("how", [{"wait": 0}, {"wait": 0, "hopes": True}, {"hopes": True}])
+def test_a_bundle_that_finds_a_maintenance_over_lets_others_have_its_slots(fleet: Bundles, how: dict[str, int]) -> None:
+    fleet.node("m", 2)
+    fleet.direct.call("capacity/restart_pool", pool="gpu:a")
+    singles = [fleet.borrow(("gpu:a", "")) for _ in range(2)]
+    fleet.redis.expire(fleet.direct.keys.maintenance("gpu:a"), 1800 - 121)
+    fleet.all_of(("gpu:a", "", 3), **how)
+    assert [fleet.held_by(ticket) for ticket in singles] == [{"m-1"}, {"m-2"}]
+
+
 def test_two_that_reserve_by_turns_never_hold_slots_at_once(fleet: Bundles) -> None:
     slots = fleet.node("m", 4)
     acts.lend_all(fleet, slots)
