@@ -395,6 +395,9 @@ class Bundling(Queue):
         free = [slot for slot in free if self.parts_for(wanted, slot)]
         kept = self.usable(wanted)
         told = self.oracle.reserved(self) | set(self.oracle.granted(self).get(wanted.id, ()))
+        # Of a node of which a drain has yet to reach some slots: they are taken, found out, and held back.
+        draining = {slot for slot in free if self.slots[slot].node in self.stopped and self.oracle.is_held(slot)}
+        told |= draining
         picked = [slot for slot in free if slot in told]
         before, after = self.matched(wanted, kept), self.matched(wanted, [*kept, *picked])
         assert after - before == len(picked), f"{wanted} needs less than {picked} beside {kept}"
