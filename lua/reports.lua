@@ -18,8 +18,10 @@ local function has_ended(slot, token, holder)
   return not (of_secret == token and ended == token and holders.of(holder).user_id ~= '')
 end
 
--- Return whether the store may have lost leases of a bundle, which nodes and hubs may yet report.
-function reports.is_bundle_missing(id) return store.hearing and reports.is_lost(string.sub(id, 2)) end
+-- Return whether the store may have lost leases of a bundle, which nodes and hubs may yet report: not of one that has ended since.
+function reports.is_bundle_missing(id)
+  return store.hearing and reports.is_lost(string.sub(id, 2)) and redis.call('HEXISTS', keys.ended, id) == 0
+end
 
 -- Return whether to believe a node or a hub that says that the lease with this token is running: it was made in what the store has
 -- lost, nodes and hubs are still reporting, and it has not ended. `holder` is that of the lease, where it is known.

@@ -89,6 +89,11 @@ class BundleCalls(Bundling):
             ])  # fmt: skip
         return ["ok", bundle, rows, []]
 
+    def is_missing(self, bundle: str) -> bool:
+        """Return whether a bundle may have been lost, and nodes or hubs may yet report it."""
+        above, upto = self.lost
+        return self.reporting and above < int(bundle[1:]) <= upto and bundle not in self.ended
+
     def renew_all(self, bundle: str, ttl_ms: int, max_ms: int, by: str) -> list[Any]:
         done, settling, refusal = [], self.settling, None
         for slot in self.live_of(bundle):
@@ -98,7 +103,7 @@ class BundleCalls(Bundling):
             done += [slot, *answer[1:]] if answer[0] == "ok" else []
         if settling:
             return ["settling"]
-        return ["ok", done] if done else refusal or ["over"]
+        return ["ok", done] if done else refusal or (["settling"] if self.is_missing(bundle) else ["over"])
 
     def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int, by: str = "operator") -> list[Any]:
         raise NotImplementedError
@@ -113,6 +118,7 @@ class BundleCalls(Bundling):
             else:
                 ended += [slot, str(grant.token)]
                 self.release(slot, mark=True, by_holder=True)
-        if not ended and (refusal or self.settling):
+        if not ended and (refusal or self.settling or self.is_missing(bundle)):
             return refusal or ["settling"]
+        self.ended |= {bundle} if self.reporting else set()
         return ["returned", ended]

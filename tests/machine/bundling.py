@@ -24,6 +24,7 @@ class Bundling(Queue):
     """Bundles that wait, the one that reserves, and those that are lent."""
 
     oracle: Oracle = field(default_factory=Oracle)
+    ended: set[str] = field(default_factory=set)  # bundles that ended while nodes and hubs may have reported them
     torn: list[str] = field(default_factory=list)  # bundles whose other grants are to end in this script
     unreserved: bool = False  # whether what is set aside is set aside for nobody since this script
     unneeded: list[str] = field(default_factory=list)  # slots that the reserver turned out not to need
@@ -421,6 +422,7 @@ class Bundling(Queue):
             self.torn.append(grant.bundle)
 
     def finish(self) -> None:
+        self.ended |= {*self.torn} if self.reporting else set()
         for bundle in self.torn:
             for slot in self.live_of(bundle):
                 self.revoke(slot)

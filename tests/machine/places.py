@@ -27,6 +27,7 @@ class Places:
     settled_ms: int = 0
     opening: int = 0  # how often the store was opened; after the first time nodes are to report what they have
     reopened_ms: int = 0
+    lost: tuple[int, int] = (0, 0)  # leases with tokens above the first, up to the last, may have been lost
     reported: dict[str, int] = field(default_factory=dict)  # node -> the opening after which it last reported
     nodes: dict[str, Node] = field(default_factory=dict)
     draining: set[str] = field(default_factory=set)

@@ -165,6 +165,7 @@ class Waiters(Base):
         self.direct.open()
         token = int(self.redis.hget(self.keys.store, "token"))
         assert token > self.model.token
-        self.model.token = token
+        above = self.model.lost[0] if self.model.reporting else self.model.token  # of both if need be
+        self.model.lost, self.model.token = (above, token), token
         self.model.settled_ms, self.model.reopened_ms = self.model.clock_ms + 2000, self.model.clock_ms
         self.model.opening += 1

@@ -293,6 +293,8 @@ def test_a_bundle_comes_back_with_its_leases_after_a_loss(fleet: Bundles, by: st
     assert acts.renew(fleet, bundle)[1][::3] == slots
     assert acts.give_all_back(fleet, bundle)[1][::2] == slots
     assert fleet.free() == 3
+    assert acts.give_all_back(fleet, bundle) == ["returned", []], "a repeat"
+    assert acts.renew(fleet, bundle) == ["over"]
 
 
 @pytest.mark.parametrize("by", ["nodes", "hub"])
