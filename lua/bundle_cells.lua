@@ -7,7 +7,7 @@ local bundle_cells = {}
 local function gather(wish, walk, counts, live)
   local cells, known, limits, stocks = {}, {}, {}, {}
   local function add(pool, class, count, part)
-    local name, caps_above = pool .. ' ' .. (class or ''), bundle_limits.of(pool, live, limits)
+    local name, caps_above = pool .. ' ' .. (class or ''), bundle_limits.of(pool, live, limits, wish.team)
     local cell = known[name] or {pool = pool, class = class, suits = {}, room = count, caps = caps_above}
     if not known[name] then known[name], cells[#cells + 1] = cell, cell end
     cell.suits[part] = true
@@ -69,7 +69,8 @@ function bundle_cells.of_node(wish, part, all, live)
     local suits = pool and (all or place == 'free') and bundle_wishes.suits(wish, pool, class)
     local out = suits and not all and (wish.missing[slot] or pools.under_maintenance(pool) or suspects.is_suspect(node, part, reported))
     if suits and not out then
-      cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1, caps = bundle_limits.of(pool, live, known)}
+      cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1,
+        caps = bundle_limits.of(pool, live, known, wish.team)}
     end
   end
   return cells

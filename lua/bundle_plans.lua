@@ -46,7 +46,8 @@ function bundle_plans.assign(wish, cells, partly, kept)
       end
     end
   end
-  local again = (kept or store.has_served_caps) and #cells or nil  -- what was moved for one unit may make room for another
+  -- What was moved for one unit may make room for another.
+  local again = (kept or store.has_served_caps or store.teams ~= '') and #cells or nil
   for _, some in ipairs({kept or #cells, again, again}) do
     upto = some
     for u = 1, #wish.units do

@@ -54,6 +54,14 @@ function bundles.live(id)
   return found
 end
 
+-- Return the slots whose leases end with a lease of this holder; {} for a lease alone, and where the others of its bundle go on.
+function bundles.tied(holder)
+  local id, _, together = of(holder)
+  local found = {}
+  for _, each in ipairs(id and together and bundles.live(id) or {}) do found[#found + 1] = each[1] end
+  return found
+end
+
 -- Return the bundle of the lease of a slot; nil for a lease alone.
 function bundles.of_slot(slot) return (of(redis.call('HGET', keys.session(slot), 'holder'))) end
 

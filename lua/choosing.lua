@@ -55,7 +55,7 @@ end
 -- the one that has been free for longest.
 function choosing.find(pool, want, prefer)
   if want ~= '' and redis.call('EXISTS', keys.free_classes(pool)) == 0 then return nil end
-  if pools.under_maintenance(pool) or served_caps.reached(pool) then return nil end
+  if pools.under_maintenance(pool) or served_caps.reached(pool) or teams.is_full(pool) then return nil end
   for key in string.gmatch(prefer, '%S+') do
     for _, slot in ipairs(redis.call('ZRANGE', keys.warm(pool .. ' ' .. key), 0, 127)) do
       local suits = want == '' or wants.suits(want, redis.call('HGET', keys.slot(slot), 'class'))

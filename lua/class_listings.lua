@@ -41,8 +41,8 @@ function class_listings.forget(class)
   each_line(function(label)
     if seen[label] then return end
     seen[label] = true
-    if redis.call('DEL', keys.fitting(label .. ' ' .. class)) == 0 then return end
     redis.call('SREM', keys.parked(label), class)
+    if redis.call('DEL', keys.fitting(label .. ' ' .. class)) == 0 then return end
     listings.unlist(label, class)
   end)
 end

@@ -25,6 +25,7 @@ end
 function endings.finish(slot, label, run, part, token, limited)
   if store.hearing then endings.note_ended(slot, token or redis.call('HGET', keys.session(slot), 'leaseToken')) end
   served_caps.uncount(slot)
+  if store.teams ~= '' then team_shares.uncount(slot) end
   redis.call('DEL', keys.session(slot), keys.borrow_ttl(slot), keys.borrow_idle(slot), keys.browser_run(slot),
     keys.browser_test(slot))
   redis.call('ZREM', keys.deadlines, slot)

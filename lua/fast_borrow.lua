@@ -32,7 +32,7 @@ end
 function fast_borrow.find(label, attempt)
   local wild = turns.is_wild(label)
   local exact, empty
-  if not wild and not served_caps.reached(label) then exact, empty = fast_borrow.take(label, attempt) end
+  if not wild and not served_caps.reached(label) and not teams.is_full(label) then exact, empty = fast_borrow.take(label, attempt) end
   if exact then return exact end
   if redis.call('EXISTS', keys.request(attempt)) == 1 then return nil end
   if empty then pools.close(label) end

@@ -27,8 +27,8 @@ end
 -- another program is connected, which is use.
 local function is_connected(r) return redis.call('PTTL', keys.borrow_idle(r.slot)) > 1000 end
 
--- Do what is due for a lease: tell its holder that it ends, or end it; at most one of the two. Returns 'warned' | 'max-hold' | 'idle' (it
--- has ended by that, and the grace of its holder in ms) | 'later' | 'none' (there is no such lease).
+-- Do what is due for a lease: tell its holder that it ends, or end it; at most one of the two. Returns 'warned' | 'max-hold' | 'idle' |
+-- 'recall' (it has ended by that, and the grace of its holder in ms) | 'later' | 'none' (there is no such lease).
 function lease_use.look(slot)
   local r = lease_limits.read(slot)
   local at, why = lease_limits.ending(r)

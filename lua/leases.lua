@@ -23,6 +23,7 @@ function leases.lend(lease)
   bundles.note(slot, lease.token, lease.holder)
   redis.call('ZADD', keys.deadlines, text.deadline, slot)
   redis.call('ZADD', keys.in_flight(lease.label), text.now, slot)
+  team_shares.count(slot, lease.pool, lease.holder)
   served_caps.count(slot, lease.pool)
   if lease.run ~= '' then leases.note_run(slot, lease.run, text.now) end
   redis.call('HSET', keys.lent(lease.part), slot, lease.token)
@@ -58,8 +59,7 @@ local function idle_of(own_ms, hub_idle_ms, ttl_ms, rule)
 end
 
 -- Lend a slot that is in no list, or is `listed`, under the next token, and store that as the answer of the request, unless it is false.
--- found: slot item pool node part own_idle_ms. The other arguments are texts as the caller gave them; a negative `ttl_ms` is a default,
--- which the rule of the pool may replace.
+-- found: slot item pool node part own_idle_ms. The others are texts as the caller gave them; a negative `ttl_ms` is a default.
 function leases.grant_to(found, request, label, run, holder, ttl_ms, idle_ms, fingerprint, attempt, keep_s)
   found.token = found.token or lease_texts.next_token()
   local rule = pool_rules.of(found.pool)

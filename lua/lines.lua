@@ -46,9 +46,9 @@ end
 -- Put a ticket into all its places. Returns whether it was in none of them before.
 function lines.join(t)
   if t.wish then return bundle_line.join(t) end
-  if not t.alternatives then return join(t, t.label, '', '') end
-  local is_new = false
-  for _, each in ipairs(t.alternatives) do is_new = join(t, each[1], each[2], each[3]) or is_new end
+  local is_new = not t.alternatives and join(t, t.label, '', '')
+  for _, each in ipairs(t.alternatives or {}) do is_new = join(t, each[1], each[2], each[3]) or is_new end
+  if store.teams ~= '' then team_lines.join(t) end
   return is_new
 end
 
@@ -62,6 +62,7 @@ end
 -- Take a ticket out of all its places. Returns whether it was in any.
 function lines.step_out(t)
   if t.wish then return bundle_line.step_out(t.id, t.comes_again) end
+  if store.teams ~= '' then team_lines.step_out(t) end
   if not t.alternatives then return step_out(t, t.label, '') end
   local waited = false
   for _, each in ipairs(t.alternatives) do waited = step_out(t, each[1], each[2]) or waited end

@@ -7,7 +7,9 @@ function newcomers.serve_again(t, prefer)
     local label, take, among = each[1], choosing.taker(each[2], prefer)
     turns.reoffer(label)
     while call_state.served < 32 and redis.call('ZSCORE', keys.queue(label), t.id) and not caps.reached(label) do
+      call_state.team = store.teams ~= '' and holders.of(t.holder).team or nil
       local found = matching.find(label, take, among)
+      call_state.team = nil
       local waiter = found and waiters.next(found.pool, found.class)
       if found and not waiter then supply.give_up(found) end
       if not waiter then break end
@@ -37,11 +39,11 @@ end
 
 -- Lend a newcomer a slot that is free, as one of its alternatives, the preferred one first. Returns the slot or nil.
 function newcomers.lend(wanted)
-  if not wanted.alternatives then return lend(wanted, wanted.label) end
-  for _, each in ipairs(wanted.alternatives) do
-    local found = lend(wanted, each[1], choosing.taker(each[2], wanted.prefer))
-    if found then return found end
-  end
+  call_state.team = store.teams ~= '' and holders.of(wanted.holder).team or nil
+  local found = not wanted.alternatives and lend(wanted, wanted.label)
+  for _, each in ipairs(wanted.alternatives or {}) do found = found or lend(wanted, each[1], choosing.taker(each[2], wanted.prefer)) end
+  call_state.team = nil
+  return found or nil
 end
 
 -- Return the label of the first alternative of a newcomer whose cap is reached, and how many leases it has; nil for none.

@@ -4,25 +4,6 @@ local pool_rules = {}
 local rules, of_pool, kept = {}, {}, 0  -- the rules, the longest pattern first; pool -> its rule or false; how many pools are kept
 local of_number, of_key, of_generation  -- the state of the store from which they were read
 
--- Return whether a pattern, split at each `*`, fits a label; `*` stands for any text.
-local function fits(parts, label)
-  if #parts == 1 then return label == parts[1] end
-  local first, last = parts[1], parts[#parts]
-  local at, stop = #first + 1, #label - #last
-  if string.sub(label, 1, #first) ~= first or at > stop + 1 or string.sub(label, stop + 1) ~= last then return false end
-  for i = 2, #parts - 1 do
-    local from, to = string.find(label, parts[i], at, true)
-    if not from or to > stop then return false end
-    at = to + 1
-  end
-  return true
-end
-
-local function is_before(one, other)
-  if #one.pattern ~= #other.pattern then return #one.pattern > #other.pattern end
-  return one.pattern < other.pattern
-end
-
 -- Read the rules, which the same number says have not changed since; one that cannot be read is left out.
 local function load()
   rules, of_pool, kept = {}, {}, 0
@@ -31,14 +12,13 @@ local function load()
   for i = 1, #said, 2 do
     local is_read, rule = pcall(cjson.decode, said[i + 1])
     if is_read and type(rule) == 'table' then
-      local parts = {}
-      for part in string.gmatch(said[i] .. '*', '(.-)%*') do parts[#parts + 1] = part end
       local hold, idle = tonumber(rule.hold), tonumber(rule.idle)
       local warn = tonumber(rule.warn) or math.min(60000, (hold or 120000) / 2, (idle or 120000) / 2)
-      rules[#rules + 1] = {pattern = said[i], parts = parts, hold = hold, idle = idle, ttl = tonumber(rule.ttl), warn = math.floor(warn)}
+      rules[#rules + 1] = {pattern = said[i], parts = patterns.split(said[i]), hold = hold, idle = idle, ttl = tonumber(rule.ttl),
+        warn = math.floor(warn)}
     end
   end
-  table.sort(rules, is_before)
+  table.sort(rules, patterns.is_before)
 end
 
 -- Return the rule of a pool: that of the longest pattern which fits its label; nil without one. Its members are hold, idle, ttl and warn,
@@ -50,7 +30,7 @@ function pool_rules.of(pool)
     if kept >= 1000 then of_pool, kept = {}, 0 end
     local found = false
     for i = 1, #rules do
-      if fits(rules[i].parts, pool) then found = rules[i] break end
+      if patterns.fits(rules[i].parts, pool) then found = rules[i] break end
     end
     of_pool[pool], kept = found, kept + 1
   end

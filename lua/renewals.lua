@@ -28,10 +28,10 @@ end
 function renewals.renew(slot, token, ttl_ms, max_ms, by)
   local held, deadline = renewals.held(slot, token, by)
   if not held then return deadline end
-  local record = redis.call('HMGET', keys.slot(slot), 'granted_ms', 'watch_idle', 'active_ms', 'hold_ms', 'spared_ms', 'pool')
+  local record = redis.call('HMGET', keys.slot(slot), 'granted_ms', 'watch_idle', 'active_ms', 'hold_ms', 'spared_ms', 'pool', 'recall_ms')
   local granted = tonumber(record[1] or store.clock_ms)
-  local latest = lease_limits.latest({granted_ms = granted, hold_ms = tonumber(record[4] or ''), spared_ms = tonumber(record[5] or '')},
-    granted + max_ms)
+  local latest = lease_limits.latest({granted_ms = granted, hold_ms = tonumber(record[4] or ''), spared_ms = tonumber(record[5] or ''),
+    recall_ms = tonumber(record[7] or '')}, granted + max_ms)
   ttl_ms = pool_rules.length_ms(pool_rules.of(record[6] or ''), ttl_ms)
   deadline = math.max(deadline, math.min(store.clock_ms + ttl_ms, latest))
   local left_ms = math.floor(deadline - store.clock_ms)

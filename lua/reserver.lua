@@ -48,7 +48,7 @@ function reserver.complete(t, cells)
   if t.is_away or store.settle_left_ms > 0 or bundle_plans.over_cap(t.wish, caps.live) then return end
   if not bundle_plans.assign(t.wish, cells) then return end
   local known = {}
-  for _, cell in ipairs(cells) do cell.caps = bundle_limits.of(cell.pool, bundle_limits.live(t.wish), known) end
+  for _, cell in ipairs(cells) do cell.caps = bundle_limits.of(cell.pool, bundle_limits.live(t.wish), known, t.wish.team) end
   local of = bundle_plans.assign(t.wish, cells)
   if not of then return end
   local found = {}

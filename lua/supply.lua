@@ -50,7 +50,7 @@ end
 -- is served. Slots of suspect nodes on the way are held back; when they are too many for one call, nil is returned and the next call
 -- goes on.
 function supply.take(pool)
-  if pools.under_maintenance(pool) or served_caps.reached(pool) then return nil end
+  if pools.under_maintenance(pool) or served_caps.reached(pool) or teams.is_full(pool) then return nil end
   while call_state.looks > 0 do
     local item = redis.call('LPOP', keys.available(pool))
     if not item then pools.close(pool) return nil end

@@ -13,6 +13,7 @@ function tickets.read(ticket)
   local read = {id = ticket, label = t[1], run = t[2], hub = t[3], attempt = t[4], score = t[5], ttl_ms = ttl_ms, idle_ms = t[7],
     fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11], holder = t[12] or '', since_ms = t[13], want = '',
     alternatives = alternatives.read(t[15] or ''), wish = bundle_wishes.read(t[16] or ''), prefer = t[17] or ''}
+  if read.wish then read.wish.team = holders.of(read.holder).team end
   return read.alternatives ~= false and read.wish ~= false and lenient.are_numbers(read, NUMBERS) and read or {id = ticket}
 end
 

@@ -28,14 +28,17 @@ function turns.plain(label)
   return has_lines and keys.want_line(label .. ' -') or keys.queue(label)
 end
 
--- List a label again under the classes under which it was met while its cap was reached.
+-- List a label again where it was met while its cap was reached: under classes, and for teams.
 local function unpark(label, turn, places)
   for _, class in ipairs(redis.call('SMEMBERS', keys.parked(label))) do
     if redis.call('EXISTS', keys.fitting(label .. ' ' .. class)) == 1 then
       for _, place in ipairs(places) do redis.call('ZADD', keys.fit(place .. ' ' .. class), 'NX', turn, label) end
     end
   end
-  redis.call('DEL', keys.parked(label))
+  for _, team in ipairs(redis.call('SMEMBERS', keys.team_parked(label))) do
+    for _, place in ipairs(places) do redis.call('ZADD', keys.team_under(place .. '\t' .. team), 'NX', turn, label) end
+  end
+  redis.call('DEL', keys.parked(label), keys.team_parked(label))
 end
 
 -- List a label in the indexes in which freed slots look, or take it out when no ticket waits for it or its cap is reached. Tickets that
@@ -50,17 +53,12 @@ function turns.reoffer(label)
     turn = false
   end
   if turn and caps.reached(label) then turn = false end
-  if turn and store.matching then
-    if redis.call('EXISTS', keys.parked(label)) == 1 then unpark(label, turn, turns.is_wild(label) and {'*'} or turns.stems(label)) end
-    if redis.call('EXISTS', turns.plain(label)) == 0 then turn = false end
-  end
-  local indexes = {}
-  if turns.is_wild(label) then
-    indexes[1] = keys.wild
-  else
-    for i, stem in ipairs(turns.stems(label)) do indexes[i] = keys.under(stem) end
-  end
-  for _, index in ipairs(indexes) do
+  local places = turns.is_wild(label) and {'*'} or turns.stems(label)
+  local may_be_parked = turn and (store.matching or store.teams ~= '')
+  if may_be_parked and redis.call('EXISTS', keys.parked(label), keys.team_parked(label)) > 0 then unpark(label, turn, places) end
+  if turn and store.matching and redis.call('EXISTS', turns.plain(label)) == 0 then turn = false end
+  for _, place in ipairs(places) do
+    local index = place == '*' and keys.wild or keys.under(place)
     if turn then redis.call('ZADD', index, turn, label) else redis.call('ZREM', index, label) end
   end
 end

@@ -52,6 +52,7 @@ end
 -- Return the ticket that gets a free slot of a pool, whose class is given where it has one; nil when no ticket may have it. The label of
 -- the ticket is the one under which it is served. Tickets of hubs that no longer tick are set aside.
 function waiters.next(pool, class)
+  if teams.of(pool) then return team_waiters.next(pool, class) end
   for _ = 1, 200 do
     local label, fits_class = next_for(pool, class)
     if not label then return nil end
@@ -67,9 +68,7 @@ function waiters.next(pool, class)
         t.label, t.want = label, want
         return t
       end
-      if t.label then
-        tickets.set_aside(t, 'hub')
-      else
+      if t.label then tickets.set_aside(t, 'hub') else
         lines.leave(label, want, first)
         redis.call('ZREM', keys.queue(label), first)  -- the record of the ticket was lost
       end

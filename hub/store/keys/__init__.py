@@ -19,10 +19,11 @@ from hub.store.keys.key import Each, Key, Section
 from hub.store.keys.matching import OfMatching
 from hub.store.keys.public import Public
 from hub.store.keys.store import OfHooks, OfRecovery, OfTheStore, OfTokens
+from hub.store.keys.teams import OfTeams
 
 SECTIONS: tuple[type[Section], ...] = (
-    *(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfBundles, OfJobs, OfProviders, OfSockets),
-    *(OfTokens, OfHooks, OfRecovery),
+    *(Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfBundles, OfTeams, OfJobs, OfProviders),
+    *(OfSockets, OfTokens, OfHooks, OfRecovery),
 )
 TABLE = {name: key for section in SECTIONS for name, key in vars(section).items() if isinstance(key, Key)}
 _LONGEST_FIRST = sorted(TABLE.items(), key=lambda each: -len(each[1].head))
@@ -30,7 +31,8 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 class Keys(
-    Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfBundles, OfJobs, OfProviders, OfSockets, OfTokens,
+    Public, OfTheStore, OfNodes, OfLeases, OfTheQueue, OfMatching, OfBundles, OfTeams, OfJobs, OfProviders, OfSockets,
+    OfTokens,
     OfHooks, OfRecovery,
 ):  # fmt: skip
     """The key names under one prefix: `keys.nodes` is a name, `keys.session("s1")` returns the name for an id."""

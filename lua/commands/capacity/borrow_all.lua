@@ -46,6 +46,7 @@ command.change('capacity/borrow_all', {
   end
 
   local wish = bundle_wishes.read(a.bundle)
+  wish.team = holders.of(a.holder).team
   local wanted = {id = a.request, label = wish.units[1].label, run = a.run, holder = a.holder, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms,
     fingerprint = a.fingerprint, attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', limit_ms = a.limit_ms, hub = a.hub,
     wish = wish, bundle = a.bundle}

@@ -1,7 +1,7 @@
 -- Tell holders that their leases are about to end by the rules of their pools, and end the leases whose time is over. Safe to repeat: a
 -- holder is told of an end once. While the store settles nothing is done.
 -- Returns {'ok', number of the last change of the rules, {slot, word, pool, token and grace in ms of each lease that was looked at}}; word:
---   'warned' | 'max-hold' | 'idle' | 'later' | 'none', as of lease_use.look
+--   'warned' | 'max-hold' | 'idle' | 'recall' | 'later' | 'none', as of lease_use.look
 command.finish('capacity/enforce', {
   'limit: number',  -- most leases in this call
 }, function(a)

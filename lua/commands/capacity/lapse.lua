@@ -3,7 +3,7 @@
 -- that ran out while the hub clock stood still is written again. While the store settles no lease ends by its deadline: hubs have yet
 -- to say what they renewed.
 -- A live lease gets the limits of the present rule of its pool.
--- Returns per slot: 'live' | 'lapsed' (its deadline passed) | 'max-hold' (it passed with the longest hold) | 'deleted' (its footprint was)
+-- Returns per slot: 'live' | 'lapsed' (its deadline passed) | 'max-hold' | 'recall' (it passed with that) | 'deleted' (its footprint was)
 --   | 'idle' (the footprint of its idle rule was deleted) | 'rewritten' (live, with a new footprint) | 'stray' (a session without a label,
 --   which is deleted)
 command.finish('capacity/lapse', {
@@ -14,8 +14,9 @@ command.finish('capacity/lapse', {
     if not label then return 'stray' end
     local deadline = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0')
     if deadline <= store.clock_ms then
-      local at = lease_limits.ending(lease_limits.read(slot))
-      return store.settle_left_ms > 0 and 'live' or at and at <= store.clock_ms and 'max-hold' or 'lapsed'
+      local at, why = lease_limits.ending(lease_limits.read(slot))
+      if store.settle_left_ms > 0 then return 'live' end
+      return at and at <= store.clock_ms and (why == 'recall' and why or 'max-hold') or 'lapsed'
     end
     local lease = redis.call('HMGET', keys.slot(slot), 'visible_ms', 'watch_idle', 'idle_visible_ms', 'active_ms', 'limited', 'pool')
     if redis.call('EXISTS', keys.borrow_ttl(slot)) == 0 then
@@ -42,8 +43,9 @@ command.finish('capacity/lapse', {
       if record.place == 'lent' then
         -- A holder knows its deadline itself. After any other end it is told, without a grace: a program that deletes a
         -- footprint wants the slot back with the next sweep, and an idle slot is used by no client.
-        if word ~= 'lapsed' and word ~= 'max-hold' then revocations.revoke(slot, 0, word) end
-        releases.release(slot, record, '120', word == 'max-hold' and 'grant.ended' or 'grant.lapsed', word)
+        local by_rule = word == 'max-hold' or word == 'recall'
+        if word ~= 'lapsed' and not by_rule then revocations.revoke(slot, 0, word) end
+        releases.release(slot, record, '120', by_rule and 'grant.ended' or 'grant.lapsed', word)
       else
         record.label, record.run = label or record.label, redis.call('HGET', keys.session(slot), 'runId') or record.run
         if redis.call('EXISTS', keys.session(slot)) == 1 then

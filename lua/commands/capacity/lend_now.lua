@@ -17,6 +17,7 @@ command.change('capacity/lend_now', {
     or (keyed and redis.call('EXISTS', keys.ticket(a.request), keys.request(a.request)) > 0) then
     return {'ask', call_state.dropped}
   end
+  if store.teams ~= '' then call_state.team = holders.of(a.holder).team end
   local found = fast_borrow.find(a.label, a.attempt)
   if not found then return {'ask', call_state.dropped} end
   leases.grant_to(found, a.request, a.label, a.run, a.holder, a.ttl_ms, a.idle_ms, a.fingerprint, a.attempt, a.keep_s)

@@ -13,7 +13,10 @@ command.finish('queue/agree', {
     if not holds or (all and holds ~= a.given) then
       holds = a.given
       redis.call('HSET', keys.store, 'shared', holds)
-      if shared.apply() then class_listings.list_anew() end
+      if shared.apply() then
+        class_listings.list_anew()
+        team_listings.list_anew()
+      end
     end
   end
   local answer = {holds}

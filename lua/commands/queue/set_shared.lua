@@ -11,6 +11,9 @@ command.change('queue/set_shared', {
     local by, at = cjson.encode(a.by), times.text(store.now_ms)
     redis.call('HSET', keys.store, field, '{"value":' .. a.value .. ',"by":' .. by .. ',"at":"' .. at .. '"}')
   end
-  if shared.apply() then class_listings.list_anew() end
+  if shared.apply() then
+    class_listings.list_anew()
+    team_listings.list_anew()
+  end
   return {'ok'}
 end)

@@ -31,6 +31,7 @@ command.finish('sweeping/adopt_sessions', {
         redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', session[1], 'run', session[2] or '', 'granted_ms',
           store.clock_ms, 'visible_ms', store.now_ms + left_ms, 'watch_idle', 0)
         redis.call('HSET', keys.lent(part), slot, session[3] or '')
+        team_shares.count(slot, redis.call('HGET', keys.slot(slot), 'pool') or '', '')
         served_caps.count(slot, redis.call('HGET', keys.slot(slot), 'pool') or '')
       end
     end
