@@ -14,6 +14,7 @@ doctor.checks = {
   classed = doctor_classes.check, offers = doctor_classes.check_offer, lines = doctor_lines.check, wants = doctor_lines.check_want,
   jobs = doctor_jobs.check, providers = doctor_providers.check, schedules = doctor_schedules.check,
   members = doctor_indexes.check,
+  policies = doctor_team_rows.check, shares = doctor_teams.check_share, team_lines = doctor_team_lines.check,
 }
 
 doctor.repairs = {
@@ -29,6 +30,7 @@ doctor.repairs = {
   lines = doctor_lines.repair, wants = doctor_lines.repair_want,
   jobs = doctor_jobs.repair, providers = doctor_providers.repair, schedules = doctor_schedules.repair,
   members = doctor_indexes.repair,
+  team_leases = doctor_teams.repair_lease, shares = doctor_teams.repair_share, team_lines = doctor_team_lines.repair,
 }
 
 return doctor

@@ -51,6 +51,7 @@ function doctor_nodes.check_store(say)
   say('caps forgotten', not store.has_caps and redis.call('EXISTS', keys.caps) == 1)
   say('matching forgotten', not store.matching and redis.call('EXISTS', keys.classes, keys.all_lines) > 0)
   doctor_bundles.check_store(say)
+  doctor_team_rows.check_store(say)
   say('rules forgotten', store.rules == '' and redis.call('EXISTS', keys.rules) == 1)
 end
 
@@ -67,6 +68,7 @@ function doctor_nodes.repair_store()
   doctor_nodes.repair_counter('0')
   caps.note()
   doctor_bundles.repair_store()
+  doctor_team_rows.repair_store()
   if not store.matching and redis.call('EXISTS', keys.classes, keys.all_lines) > 0 then classes.changed() end
   if redis.call('EXISTS', keys.rules) == 1 then pool_rules.note(lease_texts.next_token()) end
   if redis.call('EXISTS', keys.turns) == 1 then redis.call('HSET', keys.store, 'waiting', '1') end

@@ -1,8 +1,7 @@
 -- Checks and repairs of the queue: labels for which tickets wait, and tickets.
 local doctor_queue = {}
 
--- Check a label: while tickets wait and its cap leaves room it must stand in the indexes in which freed slots look for waiters, else in
--- none of them.
+-- Check a label: while tickets wait below its cap it must stand in the indexes in which freed slots look for waiters, else in none.
 function doctor_queue.check(say, _, label)
   local first, lined = redis.call('ZRANGE', keys.queue(label), 0, 0)[1], redis.call('EXISTS', keys.lines(label)) == 1
   local plain = lined and redis.call('EXISTS', lines.key_of(label, '')) == 1 or not lined and first
@@ -45,6 +44,7 @@ local function places_of(t)
     local label, want = each[1], each[2]
     waits = look(keys.queue(label)) and true or waits
     if want ~= '' or redis.call('EXISTS', keys.lines(label)) == 1 then look(lines.key_of(label, want)) end
+    if store.teams ~= '' then look(team_lines.of(label, want == '' and '-' or want, holders.of(t.holder).team)) end
   end
   return waits, misses
 end

@@ -22,10 +22,15 @@ local function has_lendable_of(pool, class)
   end
 end
 
--- Return whether the hub of the first ticket in a queue or a line ticks.
-local function is_attended(line)
-  local hub = redis.call('HGET', keys.ticket(redis.call('ZRANGE', line, 0, 0)[1] or ''), 'hub')
-  return hub and not hubs.is_silent(hub, hubs.SILENT_MS)
+-- Return whether the hub of the first ticket in a queue or a line ticks; where teams share the pool, of one of the first 20 whose team may
+-- have a further lease.
+local function is_attended(line, pool)
+  local policy = teams.of(pool)
+  for _, ticket in ipairs(redis.call('ZRANGE', line, 0, policy and 19 or 0)) do
+    local hub, holder = unpack(redis.call('HMGET', keys.ticket(ticket), 'hub', 'holder'))
+    local may = hub and not hubs.is_silent(hub, hubs.SILENT_MS)
+    if may and not (policy and teams.at_ceiling(policy, holders.of(holder).team)) then return true end
+  end
 end
 
 -- Return whether a pool may serve a label that is listed under this stem of the pool, or under '*'.
@@ -40,7 +45,7 @@ local function is_wanted(pool, class)
     for _, label in ipairs(redis.call('ZRANGE', keys.fit(stem .. ' ' .. class), 0, 19)) do
       if serves(pool, stem, label) and not caps.reached(label) then
         for _, want in ipairs(redis.call('ZRANGE', keys.fitting(label .. ' ' .. class), 0, 9)) do
-          if is_attended(lines.key_of(label, want)) then return true end
+          if is_attended(lines.key_of(label, want), pool) then return true end
         end
       end
     end
@@ -51,7 +56,7 @@ end
 function doctor_waits.check(say, _, pool)
   if store.settle_left_ms > 0 or redis.call('EXISTS', keys.maintenance(pool)) == 1 then return end
   local label = waiters.next_label(pool)
-  local waited_for = label and not caps.reached(label) and is_attended(turns.plain(label)) and has_lendable(pool)
+  local waited_for = label and not caps.reached(label) and is_attended(turns.plain(label), pool) and has_lendable(pool)
   for _, class in ipairs(redis.call('ZRANGE', keys.free_classes(pool), 0, -1)) do
     waited_for = waited_for or is_wanted(pool, class) and has_lendable_of(pool, class)
   end

@@ -94,6 +94,7 @@ class Checks:
             "keys": Check(words.KEYS, lambda subject: subject[0], plainly=self._types),
             "libraries": Check(words.LIBRARIES, lambda subject: subject[0], plainly=self._libraries),
             **self._of_classes(),
+            **self._of_teams(),
             "tokens": Check(words.TOKENS, lambda subject: f"slots {', '.join(subject[1:])}", plainly=self._tokens),
         }
 
@@ -106,6 +107,14 @@ class Checks:
             "lines": Check(words.LINES, lambda each: keys.want_line(" ".join(each)), batch=LINES_BATCH),
             "wants": Check(words.WANTS, lambda each: keys.want(each[0]), batch=LINES_BATCH),
             "stocks": Check(words.STOCKS, lambda each: getattr(keys, each[0])("*"), plainly=self._stocked),
+        }
+
+    def _of_teams(self) -> dict[str, Check]:
+        keys = self._store.keys
+        return {
+            "policies": Check(words.POLICIES, lambda each: f"{keys.teams} {each[0]}", batch=1),
+            "shares": Check(words.SHARES, lambda each: f"{keys.team_shares(each[0])} {each[1]}".rstrip()),
+            "team_lines": Check(words.TEAM_LINES, lambda each: keys.team_line(each[0]), batch=LINES_BATCH),
         }
 
     def _at_jobs(self, settings: Settings) -> dict[str, Check]:

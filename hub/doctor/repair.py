@@ -18,12 +18,13 @@ from hub.store.store import Store
 
 BATCH = 64  # tasks of a removed worker per script, which takes about 2 ms
 _log = get_logger("hub.doctor")
+_OF_TEAMS = {"not of its team", "recalled in vain"}
 _ENDS_THE_LEASE = {"overdue", "footprint gone"}
 # The order of repairs: the place of a slot, then its lease, then the indexes that follow from both. For jobs and tasks:
 # the records, then the indexes that point to them, then the counts.
 _ORDER = (
-    *("store", "places", "slots", "members", "reserver", "nodes", "parts", "pools", "lifetimes", "libraries"),
-    *("classed", "offers", "hubs", "tickets", "runs", "listings", "lines", "wants", "queues", "waits"),
+    *("store", "places", "slots", "members", "shares", "reserver", "nodes", "parts", "pools", "lifetimes", "libraries"),
+    *("classed", "offers", "hubs", "tickets", "runs", "listings", "lines", "team_lines", "wants", "queues", "waits"),
     *("jobs", "workers", "links", "tasks", "providers", "schedules", "entries"),
 )
 
@@ -97,8 +98,10 @@ class Repairer:
             await self._run("counter", token or "0")
         if words & _ENDS_THE_LEASE:
             await self._hub.leases.lapse([slot])
-        if words - _ENDS_THE_LEASE - {"token above"}:
+        if words - _ENDS_THE_LEASE - _OF_TEAMS - {"token above"}:
             await self._run("slots", slot)
+        if words & _OF_TEAMS:
+            await self._run("team_leases", slot)
         if "node unknown" in words:
             await self._run("unmanaged", slot, self._node_ms)
 

@@ -20,13 +20,14 @@ from hub.store.store import Store
 INDEXES = (
     *("beats", "draining", "drain_deadlines", "suspects", "unfresh", "unwell"),
     *("deadlines", "lease_limits", "in_flight", "served", "run", "lent", "node_slots", "node_holds", "pool_slots"),
-    *("bundle", "reserved"),
+    *("bundle", "reserved", "team_leases", "team_shares", "team_turns", "recalled"),
     "orders",
 )
 # The same of classes of slots and of lines, which follow from tickets.
 LISTINGS = (
     *("free_in", "free_classes", "open_class", "unclassed", "order", "warm", "classes"),
     *("want_line", "lines", "all_lines", "fitting", "fit", "parked", "bundles"),
+    *("team_line", "team_wants", "team_under", "team_parked", "line_teams", "team_labels"),
 )
 _RECYCLE = Keys.recycle.head
 _OWN = Keys.store.pattern.partition(":")[0] + ":"
@@ -82,6 +83,7 @@ class Walk:
             await self._check_index(kind, ids[kind])
         await self._check_queues(ids)
         await self._check_classes(ids, slots)
+        await self._check_teams(ids)
         await self._jobs.page(ids)
         if ids["pools"]:
             await self._check_labels("pools", "")
@@ -120,6 +122,19 @@ class Walk:
             async for lines in members_of(self._store, self._keys.all_lines, "set"):
                 parted = (line.partition("\t") for line in lines)
                 await self._check("lines", [(label, want) for label, _, want in parted])
+
+    async def _check_teams(self, ids: dict[str, list[str]]) -> None:
+        """Check what teams are to have, their shares, which say who is next, and the lines of their tickets."""
+        if ids["teams"]:
+            async for rows in members_of(self._store, self._keys.teams, "hash"):
+                patterns = dict.fromkeys(row.rpartition("\t")[0] for row in rows)
+                await self._check("policies", [(pattern,) for pattern in patterns])
+        shares = [(pattern, team) for pattern, _, team in (name.rpartition("\t") for name in ids["team_leases"])]
+        for pattern in ids["team_shares"]:
+            async for teams in members_of(self._store, self._keys.team_shares(pattern), "zset"):
+                shares += [(pattern, team) for team in teams]
+        await self._check("shares", shares)
+        await self._check("team_lines", [(name,) for name in ids["team_line"]])
 
     def _kind(self, name: str) -> str | None:
         """Return the kind of a key by its name: None for another program's key, `?` for an unknown private key."""

@@ -30,6 +30,8 @@ SLOTS = {
     "token differs": Trouble("C2", "lent, but the token its node is told is not that of the session"),
     "not counted": Trouble("C4", "lent, but not counted for the label it was asked for under"),
     "not of its bundle": Trouble("C2", "lent, but its bundle lacks it, whose renewal and return would miss it"),
+    "not of its team": Trouble("C4", "lent, but not counted for the team of its holder"),
+    "recalled in vain": Trouble("C4", "would end for another team, but is not among the leases that are recalled"),
     "not of its run": Trouble("C4", "lent, but not listed for its run"),
     "footprint gone": Trouble("C2", "lent, but its footprint was deleted before the lease is over", settles=True),
     "session left": Trouble("C3", "not lent, but there is a session"),
@@ -55,7 +57,11 @@ STRAYS = {
     "warm": Trouble("C1", "would have a slot lent that is not free there, or in which this is not warm", settles=True),
     "want_line": Trouble("C6", "names a ticket that does not wait there"),
     "bundles": Trouble("C6", "names a ticket that does not wait there"),
+    "team_leases": Trouble("C4", "counts a lease that is over, or that another team holds", settles=True),
+    "team_line": Trouble("C6", "names a ticket that does not wait there", settles=True),
+    "recalled": Trouble("C4", "names a lease whose record does not say so, or that is over", settles=True),
     "reserved": Trouble("C5", "names a slot that is not held, or set aside for no bundle", settles=True),
+    "team_parked": Trouble("C5", "keeps a label from a team although its cap is not reached", settles=True),
     "parked": Trouble("C5", "keeps a label from slots of a class although its cap is not reached", settles=True),
 }
 POOLS = {
@@ -103,6 +109,8 @@ STORE = {
     "caps forgotten": Trouble("C4", "says that there is no cap, and there is one"),
     "rules forgotten": Trouble("C10", "says that no pool has a rule, and one has"),
     "bundles forgotten": Trouble("C5", "says that no bundle waits, and one does"),
+    "teams forgotten": Trouble("C5", "does not know how teams are to share pools, or not of the last change"),
+    "teams remembered": Trouble("C12", "says that teams share pools, and none does"),
     "bundles remembered": Trouble("C12", "says that a bundle waits, and none does"),
     "matching forgotten": Trouble("C5", "says that no slot has attributes and no ticket wants any, and one does"),
 }
@@ -129,6 +137,13 @@ HUBS = {
 RESERVER = {
     "in vain": Trouble("C5", "has slots set aside for a ticket that does not wait", settles=True),
     "other room": Trouble("C4", "keeps room under caps for other leases than its bundle wants"),
+}
+POLICIES = {"too much": Trouble("C5", "guarantees teams more slots than are published, which not all can have")}
+SHARES = {"differs": Trouble("C5", "is not what follows from the leases of the team, so that its turn would be wrong")}
+TEAM_LINES = {
+    "not found": Trouble("C5", "waited in, but freed slots would not find it by its label and its team"),
+    "too late": Trouble("C5", "waited in, but freed slots would not find what its tickets want, or only after others"),
+    "not offered": Trouble("C5", "waited in, but freed slots would not find its label for the team, or only too late"),
 }
 LIFETIMES = {"for ever": Trouble("C12", "has no lifetime, and nothing would ever delete it")}
 KEYS = {
