@@ -17,8 +17,8 @@ def test_every_operation_answers_as_its_schema_says(live_hub):
     with httpx.Client(base_url=live_hub.url, timeout=PATIENCE_S) as http:
         walk = Walk(live_hub, http, contract.check)
         for act in (
-            walk.nodes, walk.lending, walk.bundles, walk.holds, walk.rules, walk.queue, walk.looking, walk.pools,
-            walk.operators, walk.tokens, walk.hooks, walk.work, walk.providers, walk.leaving,
+            walk.nodes, walk.lending, walk.bundles, walk.holds, walk.rules, walk.teams, walk.queue, walk.looking,
+            walk.pools, walk.operators, walk.tokens, walk.hooks, walk.work, walk.providers, walk.leaving,
         ):  # fmt: skip
             act()
     assert {name: call for name, call in named().items() if name not in contract.answered} == {}

@@ -223,6 +223,18 @@ class Walk:
         self.runner("POST", "/session/return", {"labelKey": LABEL, "browserId": slot, **token})
         self.admin("DELETE", "/admin/pools/gpu:*/rules")
 
+    def teams(self) -> None:
+        """Teams share pools, with a row and without one."""
+        self.admin("PUT", "/admin/teams/ml", {"label": "gpu:*", "guarantee": 999, "weight": 2, "by": "ann"})
+        self.admin("PUT", "/admin/teams/ml", {"label": "gpu:*", "guarantee": 2, "ceiling": 1}, status=400)
+        self.admin("PUT", "/admin/teams/ml", {}, status=400)
+        held = self.runner("POST", "/session/borrow", {"labelKey": "gpu:a100"}, idempotency_key="te")
+        self.runner("GET", "/teams")
+        slot, token = held["browserId"], {"leaseToken": held["leaseToken"]}
+        self.runner("POST", "/session/return", {"labelKey": LABEL, "browserId": slot, **token})
+        self.admin("DELETE", "/admin/teams/ml", status=400)
+        self.admin("DELETE", "/admin/teams/ml?label=gpu:*")
+
     def tokens(self) -> None:
         """Tokens are made, exchanged and revoked."""
         made = self.admin("POST", "/admin/tokens", {"user": "ann", "scopes": ["read"]}, status=201)
