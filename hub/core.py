@@ -30,6 +30,7 @@ from hub.jobs.workers import Workers
 from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.store import Store
+from hub.teams.teams import Teams
 from hub.tokens.tokens import Tokens
 from hub.usage.usage import UsageDays
 
@@ -51,6 +52,7 @@ class Hub:
         self.leases = Leases(store, settings, self.pools, self.queue, self.agreed)
         self.holds = Holds(store)  # after the leases, which are the first to be restored in a store that lost data
         self.rules = PoolRules(store, self.leases.memory)
+        self.teams = Teams(store, self.pools)
         self.use = LeaseUse(store, settings)
         self.usage = UsageDays(store, settings, self.clock.hub_id)
         self.watching = Watching(store, self.holds, self.use)

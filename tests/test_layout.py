@@ -35,7 +35,7 @@ SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
 BASE = {"errors", "wire", "randoms", "retries", "batched", "outgoing", "settings", "observability"}
 DOMAINS = {"nodes", "capacity", "audit", "tokens", "hooks", "jobs", "recovery", "usage"}
-BELOW_CORE = BASE | {"store"} | DOMAINS
+BELOW_CORE = BASE | {"store", "teams"} | DOMAINS
 # part of hub/ -> the other parts it may import
 MAY_IMPORT = {
     "__init__": set(),
@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "store": BASE,
     "console": set(),  # files of a page, which asks over HTTP
     **{domain: BASE | {"store"} for domain in DOMAINS},
+    "teams": BASE | {"store", "capacity", "tokens"},
     "core": BELOW_CORE,
     "sweeping": BELOW_CORE | {"core"},
     "doctor": BELOW_CORE | {"core"},

@@ -26,6 +26,7 @@ from hub.api.capacity import (
     pools,
     queue,
     sessions,
+    teams,
     using,
     watch,
 )  # fmt: skip
@@ -79,10 +80,11 @@ from hub.sweeping.noted import noted
 from hub.sweeping.reconciler import Reconciler
 from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
+from hub.teams.file import TeamsFile
 from hub.tokens.file import TokensFile
 from hub.tokens.secrets import Secrets
 
-_CAPACITY = (joining, watch, using, holding, nodes, leases, bundles, sessions, queue, autoscaling, pools)
+_CAPACITY = (joining, watch, using, holding, nodes, leases, bundles, sessions, queue, autoscaling, pools, teams)
 _OPERATORS = (
     admin, caps, pool_rules, shared_settings, tokens, hooks, events, health, views, memory, usage, worker_env,
     documentation,
@@ -127,6 +129,7 @@ def create_app(
     tokens_file, gate = tokens_file or TokensFile(settings.tokens_file), Gate(settings, is_reached_by_pages=sweep)
     if among is not None:
         gate.known = among.known_hosts
+    teams_file = among.teams_file if among else TeamsFile(settings.teams_file)
     internal_jobs = load_internal_jobs(settings) if sweep else {}
     sources = declared(settings) if sweep else []
     posted_to = webhook_url(settings) if sources else None
@@ -143,12 +146,12 @@ def create_app(
             recovering = _record_sweepers(hub, sources, webhook)
             records = {service.source: service.records for service in recovering}
             app.state.stuck = stuck_records.StuckNow(records, hub.settings)
-            jobs = [*_loops(app, recovering), *(await _sweepers(hub) if sweep else [])]
+            jobs = [*_loops(app, recovering), *(await _sweepers(hub, teams_file) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
                 when_started(app.state.serving, app.state.sockets)
             try:
-                with nullcontext() if among else tokens_file.read_again_on_sighup(on_sighup):
+                with nullcontext() if among else tokens_file.read_again_on_sighup(_also(on_sighup, teams_file)):
                     yield
             finally:
                 await app.state.serving.close()
@@ -161,6 +164,17 @@ def create_app(
     app.state.sources = [source.name for source in sources]
     _furnish(app, settings)
     return RequestPipeline(app, settings, TABLE, gate if sweep else None)
+
+
+def _also(on_sighup: Callable[[], None] | None, teams_file: TeamsFile) -> Callable[[], None] | None:
+    """Return what is called on SIGHUP beside the reading of the tokens file; None for nothing."""
+    given = [each for each in (on_sighup, teams_file.read_again if teams_file.path else None) if each]
+
+    def call() -> None:
+        for each in given:
+            each()
+
+    return call if given else None
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:
@@ -217,8 +231,10 @@ async def _told(
         raise
 
 
-async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
+async def _sweepers(hub: Hub, teams_file: TeamsFile) -> list[Callable[[], Awaitable[None]]]:
     settings = hub.settings
+    hub.teams.follow(teams_file)
+    await hub.teams.use_file()
     keep_history = partial(History(hub.store).keep, settings.history_max_entries)
     await keep_history()
     hub.store.when_replaced(keep_history)
@@ -288,7 +304,7 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
     ]  # fmt: skip
     telling, sampling = partial(overviews.keep_telling, serving), partial(app.state.trend.keep_sampling, hub)
     shown = [sampling] if hub.settings.console != "off" else []
-    rounds = [hub.queue.listen, hub.queue.go_round, hub.rules.go_round]
+    rounds = [hub.queue.listen, hub.queue.go_round, hub.rules.go_round, hub.teams.go_round]
     return [*rounds, request_counts.keep_flushing, telling, *shown, *cleaning]
 
 

@@ -43,6 +43,7 @@ from hub.settings.realms import DEFAULT
 from hub.settings.served import read_known, serves
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
+from hub.teams.file import read_teams
 from hub.tokens.file import read_tokens
 from hub.tokens.oidc import oidc_users
 
@@ -119,6 +120,8 @@ def run(settings: Settings) -> int:
         raise StartRefused(str(error)) from None
     if settings.tokens_file:
         read_tokens(settings.tokens_file)  # a bad file is reported once, and not by each of several processes
+    if settings.teams_file:
+        read_teams(settings.teams_file)
     oidc_users(settings, time.time)
     if settings.tls_cert:
         Certificates(settings)
@@ -201,7 +204,7 @@ def _run_many(settings: Settings) -> int:
         "hub.api.server:worker_app", factory=True, workers=settings.workers, **server_options(settings)
     )
     supervisor = _Supervisor(config, sockets=[config.bind_socket()])
-    supervisor.passes_on = any((settings.tokens_file, settings.tls_cert, settings.realms_file))
+    supervisor.passes_on = any((settings.tokens_file, settings.teams_file, settings.tls_cert, settings.realms_file))
     try:
         supervisor.run()
     finally:

@@ -13,9 +13,9 @@ from hub.store.keys import key_part
 from hub.store.lenient import read_each
 from hub.store.store import Store
 
-Why = Literal["max-hold", "idle"]
+Why = Literal["max-hold", "idle", "recall"]
 _FIELDS = (
-    *("granted_ms", "watch_idle", "hold_ms", "active_ms", "paused_ms", "spared_ms", "warned_ms"),
+    *("granted_ms", "watch_idle", "hold_ms", "active_ms", "paused_ms", "spared_ms", "warned_ms", "recall_ms"),
     *("ending", "idle_ms", "place"),
 )
 
@@ -33,7 +33,8 @@ class Used(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When a lease ends by the rules of its pool, unlike its deadline: `ends_ms` from now, and why; None for never.
+    """When a lease ends by the rules of its pool, or as it is recalled, unlike its deadline: `ends_ms` from now, and
+    why; None for never.
 
     `told`: the end that its holder was told, on the hub clock, '' for none; why, and in how many ms it comes.
     `idle_ms` 0: no idle rule.
@@ -53,7 +54,7 @@ class Limits(NamedTuple):
     @classmethod
     def read(cls, record: Mapping[str, str | None], clock_ms: int) -> Limits:
         """Return the limits of the lease in the record of a slot, by the same rules as `lua/lease_limits.lua`."""
-        number = {name: int(float(text)) for name in _FIELDS[:7] if (text := record.get(name))}
+        number = {name: int(float(text)) for name in _FIELDS[:8] if (text := record.get(name))}
         own_ms = record.get("idle_ms")
         idle_ms = 0 if own_ms and float(own_ms) == 0 else number.get("watch_idle", 0)
         ends: list[tuple[int, Why]] = []
@@ -64,6 +65,9 @@ class Limits(NamedTuple):
         busy = bool(idle_ms) and "active_ms" not in number
         at_ms, why = min(ends, default=(0, "idle"), key=lambda end: end[0])
         at_ms = max(at_ms, number.get("spared_ms", 0))
+        if "recall_ms" in number and not (ends and at_ms < number["recall_ms"]):
+            at_ms, why = number["recall_ms"], "recall"
+            ends.append((at_ms, why))
         return cls(
             max(0, at_ms - clock_ms) if ends else None, why, record.get("warned_ms") or "", record.get("ending") or "",
             max(0, number.get("warned_ms", 0) - clock_ms), idle_ms, busy, number.get("hold_ms"),

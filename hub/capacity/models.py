@@ -149,6 +149,7 @@ _WHY = {
     "operator": "an operator ended it",
     "idle": "it was not used for its idle time",
     "max-hold": "it was held for as long as the rule of its pool allows",
+    "recall": "it was recalled for a team below its guarantee",
     "bundle": "another slot of its bundle was lost, and they were held together",
     "deleted": "another program ended it",
 }

@@ -121,7 +121,7 @@ class PoolRules:
             _, number, done = await self._enforce(limit=BATCH)
             looked_at = len(done) // 5
             for slot, word, pool, token, grace_ms in zip(*(done[n::5] for n in range(5)), strict=True):
-                if word in ("idle", "max-hold"):
+                if word in ("idle", "max-hold", "recall"):
                     self._memory.over(slot, token, grace_ms=grace_ms)
                     metrics.leases_ended_by_rule.labels(metrics.bounded(pool), word).inc()
                     _log.info("lease ended by a rule", slot=slot, pool=pool, why=word)

@@ -51,6 +51,8 @@ class JobsSettings(BaseSettings):
 
     tokens_file: Annotated[Path | None, _knob("HUB_TOKENS_FILE", read_path)] = None
     """A TOML file of bearer tokens beside those of `hub token`, read at start and on SIGHUP. Unset: only the latter."""
+    teams_file: Annotated[Path | None, Knob("HUB_TEAMS_FILE", read_path)] = None
+    """A TOML file of what teams are to have of pools, read at start and on SIGHUP. Unset: only `hub team` says it."""
     anonymous_reads: Annotated[bool, _knob("HUB_ANONYMOUS_READS", read_switch)] = True
     """true or 1 shows jobs, tasks, workers and providers without a token, under addresses and HUB_ALLOWED_HOSTS."""
 

@@ -63,6 +63,7 @@ class World:
             "node_id": node, "slot": slot, "slot_id": "none", "room_id": room, "job_name": full, "name": full,
             "label": "gpu:a100", "kind": "node", "id": "0", "ticket": "t", "task_id": f"new-{name}-{node}",
             "schedule": "s", "pattern": "gpu:*", "hook": "h", "bundle": "b1",
+            "team": "ml",
         }  # fmt: skip
         if "{worker_id}" in path or path.endswith(("/claim", "/progress")):
             whose = self.shown[name] if name in ("root", "admin") else ann

@@ -53,6 +53,7 @@ from hub.errors import (
     WaitedInVain,
     Withdrawn,
 )
+from hub.history.teams import at_ceiling
 from hub.observability import metrics
 from hub.observability.tracing import tracing
 from hub.store.keys import key_part
@@ -187,7 +188,7 @@ async def lend(hub: Hub, wanted: BorrowRequest, lent: Awaitable[A]) -> A:
         if "position" not in error.facts:  # the borrow was never queued: answer the place that it would have had
             place = await hub.tickets.prospect(wanted)
             error.facts.update(place.facts())
-        if hint := await hub.hints.of_borrow(wanted):
+        if hint := await hub.hints.of_borrow(wanted) or await at_ceiling(hub, wanted):
             error.facts["hint"] = hint
         raise
     except NoSuchPool as error:

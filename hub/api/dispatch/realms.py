@@ -29,6 +29,7 @@ from hub.observability.tracing import tracing
 from hub.settings import Settings
 from hub.settings.realms import DEFAULT, Realm, Rules, tag_in, tag_of
 from hub.settings.served import read_known, serves, settings_of
+from hub.teams.file import TeamsFile
 from hub.tokens.file import TokensFile
 from hub.tokens.secrets import ADMIN, NODE, RUNNER, Secrets
 
@@ -56,7 +57,7 @@ class Realms:
         self.known_hosts: set[bytes] = set()  # values of `Host` that the gate of some part has let in
         self._make = make
         self._when_started, self._on_sighup = when_started, on_sighup
-        self._tokens = TokensFile(settings.tokens_file)
+        self._tokens, self.teams_file = TokensFile(settings.tokens_file), TeamsFile(settings.teams_file)
         self._closing: set[asyncio.Task[None]] = set()
         self._table, self._bounds = table, Bounds(settings)
         self._large_bodies, self._secrets = LargeBodies(settings), Secrets(settings)
@@ -231,10 +232,11 @@ class Realms:
         return Part(name, settings, lambda settings: self._make(settings, self._tokens, self))
 
     def _read_again(self) -> None:
-        """Read the realms file again, on SIGHUP: open new realms, close removed ones and those whose store's address
-        has changed, and decide by the new rules."""
+        """Read the files again, on SIGHUP: open new realms, close removed ones and those whose store's address has
+        changed, and decide by the new rules."""
         if self._on_sighup:
             self._on_sighup()
+        self.teams_file.read_again()
         try:
             before = self.known
             self._use_file()

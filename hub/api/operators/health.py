@@ -259,6 +259,7 @@ async def _refresh(hub: Hub) -> None:
     metrics.hooks_paused.set(paused)
     await _refresh_queue(hub)
     await _refresh_tasks(hub)
+    await _refresh_teams(hub)
     _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)
     for pool in await hub.pools.describe(labels):
         shown = metrics.bounded(pool.label)
@@ -275,6 +276,15 @@ async def _refresh_queue(hub: Hub) -> None:
     for label, length in zip(waiting, lengths, strict=True):
         shown[metrics.bounded(label)] += length
     metrics.queue_length.numbers = shown
+
+
+async def _refresh_teams(hub: Hub) -> None:
+    shown: dict[tuple[str, str], tuple[int, int]] = {}
+    for each in await hub.teams.counts():
+        pair = metrics.bounded_team(each.team, each.pattern)
+        held, waiting = shown.get(pair, (0, 0))
+        shown[pair] = held + each.held, waiting + each.waiting
+    metrics.teams.numbers = shown
 
 
 async def _refresh_tasks(hub: Hub) -> None:

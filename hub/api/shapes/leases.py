@@ -107,7 +107,11 @@ class SessionShape(TypedDict):
     runName: NotRequired[RunName]
     held: NotRequired[w.HeldWhy]
     heldBy: NotRequired[w.HeldBy]
-    endsBy: NotRequired[Annotated[Literal["max-hold", "idle"], doc("By which rule of its pool it ends.", "max-hold")]]
+    endsBy: NotRequired[
+        Annotated[
+            Literal["max-hold", "idle", "recall"], doc("By which rule of its pool it ends, or `recall`.", "max-hold")
+        ]
+    ]
     endsInSeconds: NotRequired[Annotated[float, doc("In how many seconds that is, renewed or not.", 3600.0)]]
 
 
@@ -160,8 +164,8 @@ class EndingLeaseShape(TypedDict):
     browserId: w.SlotId
     leaseToken: w.LeaseToken
     reason: Annotated[
-        Literal["max-hold", "idle", "rule-change", ""],
-        doc("By which rule, or since a rule has changed; empty: it does not end so soon any more.", "idle"),
+        Literal["max-hold", "idle", "rule-change", "recall", ""],
+        doc("By which rule, since a rule has changed, or for another team; empty: it goes on.", "idle"),
     ]
     end: Annotated[str, doc("Names the end, to be sent with the next call; empty where there is none.", "1750000")]
     secondsLeft: Annotated[float, doc("In how many seconds it ends.", 60.0)]

@@ -44,6 +44,7 @@ PATH: Final = {
         _part("ticket", "The `Idempotency-Key` of the borrow, or the id of its ticket.", "nightly-42-gpu"),
         _part("label", "The label, two to eight segments; slashes in it are part of it.", w.LABEL),
         _part("pattern", "The pattern of pool labels; `*` stands for any text.", "gpu:*"),
+        _part("team", "The name of the team.", "ml"),
         _part("kind", "What kind of thing it is.", "slot"),
         _part("id", "Its id.", w.SLOT),
         _part("hook", "The id of the hook.", "3b0c44298fc1c149"),
@@ -63,6 +64,7 @@ WHY_LIMIT: Final = Parameter(
     "limit", "How many events of its history are answered at most.", 50, _whole(1, PAGE_MAX, 50)
 )
 OF_LABEL: Final = Parameter("label", "Only what was asked for under this label.", "gpu:a100")
+OF_PATTERN: Final = Parameter("label", "The pattern of pools; `*` stands for any text.", "gpu:*", required=True)
 OF_POOL: Final = Parameter("pool", "Only slots of this pool.", w.LABEL)
 OF_NODE: Final = Parameter("node", "Only slots of this node.", w.NODE)
 OF_RUN: Final = Parameter("run", "Only leases of this run.", w.RUN)

@@ -109,5 +109,5 @@ class UsedShape(TypedDict):
     endsInSeconds: Annotated[
         float | None, doc("When it ends by a rule, unless it is used until then; null: never.", 1800)
     ]
-    endsBy: Annotated[Literal["max-hold", "idle"] | None, doc("By which rule; null: by none.", "idle")]
+    endsBy: Annotated[Literal["max-hold", "idle", "recall"] | None, doc("By which rule; null: by none.", "idle")]
     pausedSeconds: Annotated[float, doc("For how long it counts as used, whatever its holder tells.", 0)]
