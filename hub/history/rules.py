@@ -57,7 +57,10 @@ _RULES = {
     "grant.ending max-hold": "The longest hold of its pool is about to be over, and the holder of the lease is told.",
     "grant.ending idle": "The slot is not used, and the holder of the lease is told before its idle rule ends it.",
     "grant.ending rule-change": "The rule of its pool has become stricter, and the holder of the lease is told first.",
+    "grant.ending recall": "A team below its guarantee waits, and the team of the holder has more than its own: the "
+    "lease lasts no longer than once more its length, renewed or not, and its holder is told.",
     "grant.ended max-hold": "The longest hold of its pool was over (hub pool rules), renewed or not.",
+    "grant.ended recall": "It was recalled for a team below its guarantee, and its holder had been told.",
     "grant.lapsed stray": "The lease record named no label, so it could not have been returned.",
     "grant.ended node": "The node of the slot left or expired.",
     "grant.ended withdrawn": "The node of the slot withdrew it while it was lent.",
@@ -68,8 +71,8 @@ _RULES = {
     "ended the lease.",
     "grant.undone": "The caller was gone before the answer reached it, so the lease was undone.",
     "grant.undone hub": "The hub that was to deliver the answer is gone, so the lease was undone.",
-    "ticket.waiting": "No slot is free for it, or its label is at its cap, so it waits in the queue of its label; "
-    "a bundle waits in the line of bundles.",
+    "ticket.waiting": "No slot is free for it, or its label is at its cap or its team at its ceiling, so it waits in "
+    "the queue of its label; a bundle waits in the line of bundles.",
     "ticket.waiting again": "Its caller is back, so it is in the queue again at its old position.",
     "ticket.away": "Its caller is gone. With an Idempotency-Key it keeps its position for 60 s and is passed over.",
     "ticket.elsewhere": "It had waited for longer than its realm's spill_after_s, and the other realm had a free slot.",

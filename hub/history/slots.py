@@ -88,6 +88,9 @@ def _by_rule(limits: Limits, facts: dict[str, Any]) -> list[NextStep]:
         return []
     if limits.why == "idle":
         return [NextStep("grant.lapsed", "Unless it is used: its idle rule ends the lease.", limits.ends_ms)]
+    if limits.why == "recall":
+        rule = "It is recalled for a team below its guarantee, and ends, renewed or not, unless that is taken back."
+        return [NextStep("grant.ended", rule, limits.ends_ms)]
     return [NextStep("grant.ended", "The longest hold of its pool ends the lease, renewed or not.", limits.ends_ms)]
 
 

@@ -14,6 +14,7 @@ from hub.history.caps import cap_of, capped_by
 from hub.history.explained import NextStep, Now
 from hub.history.holders import held_by, holder_facts
 from hub.history.reading import FoundEvents
+from hub.history.teams import with_team
 from hub.history.wants import shown, verdicts
 
 SHOWN = 100  # slots and tickets of a run that an explanation names
@@ -78,8 +79,11 @@ async def _in_line(hub: Hub, ticket: str, word: str, row: list[Any]) -> Now:
         over = "ticket.left", "without an Idempotency-Key its place is lost"
     rule = f"Unless it is served before: the time this call may wait is over, and {over[1]}."
     if wish := BundleWish.read(bundle):
-        return await bundle_now(hub, ticket, wish, facts, NextStep(over[0], rule, left_ms))
-    return await _waiting(hub, asked, label, position, takes_ms, facts, NextStep(over[0], rule, left_ms))
+        now, labels = await bundle_now(hub, ticket, wish, facts, NextStep(over[0], rule, left_ms)), wish.labels
+    else:
+        now = await _waiting(hub, asked, label, position, takes_ms, facts, NextStep(over[0], rule, left_ms))
+        labels = tuple(each.label for each in alternatives_in(asked)) or (label,)
+    return await with_team(hub, now, LeaseHolder.read(holder), labels, wish)
 
 
 async def _waiting(

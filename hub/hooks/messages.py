@@ -40,7 +40,12 @@ _SENTENCES: Final = {
     "task.dead": "Task {task} of {job} failed for the last time it might: {why}.",
     "hook.test": "This is a test message of the hub.",
 }
-_ENDS: Final = {"returned": "it was returned", "lapsed": "it was not renewed in time", "idle": "it was not used"}
+_ENDS: Final = {
+    "returned": "it was returned",
+    "lapsed": "it was not renewed in time",
+    "idle": "it was not used",
+    "recall": "it was recalled for a team below its guarantee",
+}
 _UUID: Final = re.compile(r"(.{8})(.{4})(.{4})(.{4})(.{12})")
 _SECRET: Final = re.compile(r"whsec_([A-Za-z0-9+/]{32,88}={0,2})")
 

@@ -85,6 +85,25 @@ class ByJob(ByRealm):
             yield self.family(name, what, "job_name", rows)
 
 
+class ByTeam(ByRealm):
+    """Gauges of teams, as last read from the store: for each team and pattern of pools its leases and its waiters."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges, each with a sample for each team and pattern."""
+        for place, (name, what) in enumerate(
+            {
+                "hub_team_leases": "Leases of a team in the pools of a pattern, read when scraped.",
+                "hub_team_waiting": "Borrows of a team that wait for one slot of a pattern, read when scraped.",
+            }.items()
+        ):
+            gauge = GaugeMetricFamily(name, what, labels=["team", "label"])
+            for of, found in self.rows():
+                for (team, label), numbers in found.items():
+                    at = {"team": team, "label": label, **({"realm": of} if of else {})}
+                    gauge.add_sample(name, at, numbers[place])
+            yield gauge
+
+
 class StuckRecords(ByRealm):
     """Three gauges by source, from the last pass of recovery: stuck records, alert level, time of the pass."""
 
@@ -226,6 +245,7 @@ jobs_at_work = ByJob(
         "hub_job_workers": "Workers of a job with such tasks, or of the 200 that wait longest; read when scraped.",
     }
 )
+teams = ByTeam()
 jobs_waiting = Gauge(
     "hub_jobs_waiting", "Jobs with tasks that can be claimed, read when scraped.", multiprocess_mode="mostrecent"
 )
@@ -335,6 +355,7 @@ unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500,
 
 _seen: set[str] = set()
 _seen_jobs: set[str] = set()
+_seen_teams: set[str] = set()
 
 
 def bounded(label: str) -> str:
@@ -345,6 +366,12 @@ def bounded(label: str) -> str:
 def bounded_job(full: str) -> str:
     """Return the full name of a job if it is among the first `LABELS_MAX` jobs, else `other`."""
     return _bounded(full, _seen_jobs)
+
+
+def bounded_team(team: str, pattern: str) -> tuple[str, str]:
+    """Return a team and a pattern if they are among the first `LABELS_MAX` pairs, else `other` twice."""
+    pair = _bounded(f"{pattern}\t{team}", _seen_teams)
+    return ("other", "other") if pair == "other" else (team, pattern)
 
 
 def _bounded(label: str, seen: set[str]) -> str:
