@@ -51,6 +51,11 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "set": Entry("pool_rules:set_rule", "Change the rule of the pools that fit a pattern."),
         "unset": Entry("pool_rules:unset", "Remove the rule of a pattern."),
     },
+    "team": {
+        "ls": Entry("teams:ls", "Show what teams that share pools hold, are due and wait for."),
+        "set": Entry("teams:set_row", "Set what a team is to have of the pools that fit a pattern."),
+        "rm": Entry("teams:rm", "Remove the row of a team for a pattern."),
+    },
     "lease": {
         "ls": Entry("look:leases", "Show the leases.", of="all"),
         "show": Entry("look:leases", "Show the lease of a slot.", of="one"),
@@ -98,6 +103,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "node": Entry("", "Nodes: ls, show, drain, cordon, undrain."),
         "slot": Entry("", "Slots: ls, show, hold, release."),
         "pool": Entry("", "Pools: ls, show, attributes, rules, set, unset."),
+        "team": Entry("", "Teams that share pools: ls, set, rm."),
         "lease": Entry("", "Leases: ls, show."),
         "drain": Entry("draining:drain", "", hidden=True),
         "cordon": Entry("draining:cordon", "", hidden=True),

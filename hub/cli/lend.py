@@ -211,7 +211,10 @@ def _note_ending(slot_id: str, end: Ending | None) -> None:
     if end is None:
         output.note(f"the lease of {slot_id} does not end so soon any more.")
         return
-    why = {"idle": "it is not used", "max-hold": "it is held for as long as the rule of its pool allows"}
+    why = {
+        "idle": "it is not used", "max-hold": "it is held for as long as the rule of its pool allows",
+        "recall": "it is recalled for a team below its guarantee",
+    }  # fmt: skip
     left = output.duration(end.seconds_left)
     output.note(f"the lease of {slot_id} ends in {left}: {why.get(end.reason, 'the rule of its pool has changed')}.")
 

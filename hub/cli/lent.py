@@ -91,7 +91,10 @@ async def _stop_ahead(slots: Sequence[Slot], child: Child) -> Slot:
 
 
 def _how_it_ends(slot: Slot) -> str:
-    return f"{slot.id} {'ends by a rule of its pool' if slot.ending.is_set() else 'could not be renewed'}"
+    end = slot.use.end if slot.ending.is_set() else None
+    if end is None:
+        return f"{slot.id} could not be renewed"
+    return f"{slot.id} {'is recalled for a team' if end.reason == 'recall' else 'ends by a rule of its pool'}"
 
 
 def _environment(held: Held, env: Sequence[Pair]) -> dict[str, str]:

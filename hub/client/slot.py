@@ -25,6 +25,10 @@ log = logging.getLogger("hub.client")
 MARGIN_MAX_S = 1.0
 MARGIN_SHARE = 0.05
 NOT_RENEWED = "not renewed in time"
+_HELD_LONG = "it was held for as long as the rule of its pool allows"
+_BY_RULE = {
+    "max-hold": _HELD_LONG, "rule-change": _HELD_LONG, "recall": "it was recalled for a team below its guarantee",
+}  # fmt: skip
 # The steps that renew look at the clock this often, so that after a suspension of the machine a late renewal is seen.
 LOOK_S = 1.0
 # The members of an item that a `Slot` has as attributes of its own.
@@ -132,8 +136,8 @@ class Slot:
     def loss(self, why: str) -> LeaseLost:
         """Mark the slot as lost, unless it is already, and return the error to raise, with the first reason given."""
         if not self.lost.is_set():
-            by_rule = why == NOT_RENEWED and self.use.end is not None and self.use.end.reason != "idle"
-            self._why = "it was held for as long as the rule of its pool allows" if by_rule else why
+            end = self.use.end if why == NOT_RENEWED else None
+            self._why = _BY_RULE.get(end.reason, why) if end else why
             self.lost.set()
         return LeaseLost(f"slot {self.id} of {self.matched_label} is lost: {self._why}", slotId=self.id)
 

@@ -17,8 +17,9 @@ LONGEST_S = 60.0
 
 
 class Ending(NamedTuple):
-    """A near end of a lease by the rules of its pool. `reason` is `max-hold`, `idle`, or `rule-change` for a rule that
-    was changed while the lease lived; `seconds_left` were left when this was heard."""
+    """A near end of a lease by the rules of its pool. `reason` is `max-hold`, `idle`, `rule-change` for a rule that was
+    changed while the lease lived, or `recall` for a team that lacks its guarantee; `seconds_left` were left when this
+    was heard."""
 
     reason: str
     seconds_left: float
