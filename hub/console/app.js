@@ -5,7 +5,7 @@ import { start } from "./lib/live.js";
 import { askMe, leave, over, useMe } from "./lib/me.js";
 import { ConnectionMonitor } from "./lib/parts.js";
 import { consoleOf, go, here, to, useRoute } from "./lib/router.js";
-import { refresh } from "./lib/store.js";
+import { refresh, useData } from "./lib/store.js";
 import { send } from "./lib/api.js";
 import { Login } from "./screens/login.js";
 
@@ -20,6 +20,7 @@ const VIEWS = {
   leases: ["Leases", "Watch", "l", () => import("./screens/leases.js")],
   queue: ["Queue", "Watch", "q", () => import("./screens/queue.js")],
   usage: ["Usage", "Watch", "u", () => import("./screens/usage.js")],
+  teams: ["Teams", "Watch", "h", () => import("./screens/teams.js")],
   jobs: ["Jobs and workers", "Work", "j", () => import("./screens/jobs.js")],
   tasks: ["Tasks", "Work", "t", () => import("./screens/tasks.js")],
   schedules: ["Schedules", "Work", "c", () => import("./screens/schedules.js")],
@@ -159,14 +160,16 @@ function Realm({ me }) {
   )}</select>`;
 }
 
-/** @param {{at: string}} props */
-function Nav({ at }) {
+/** @param {{at: string, me: any}} props */
+function Nav({ at, me }) {
+  const open = at === "teams"; // which asks by itself, and more often
+  const shared = useData(open || !me ? null : "teams", [], 30).data?.teams.length || open;
   useEffect(() => {
     const bar = document.querySelector(".nav");
     const link = /** @type {HTMLElement|null} */ (bar?.querySelector("[aria-current]") ?? null);
     if (bar && link && bar.scrollWidth > bar.clientWidth) bar.scrollLeft = link.offsetLeft - 16;
   }, [at]);
-  const groups = Object.groupBy(Object.entries(VIEWS), ([, view]) => view[1]);
+  const groups = Object.groupBy(Object.entries(VIEWS).filter(([name]) => shared || name !== "teams"), ([, view]) => view[1]);
   return html`<nav class="nav" aria-label="Views">${Object.entries(groups).map(
     ([group, views]) => html`<div key=${group}><h2>${group}</h2><ul>${(views ?? []).map(
       ([name, view]) => html`<li key=${name}><a href=${to([name])} aria-current=${name === at ? "page" : undefined}>${view[0]}</a></li>`,
@@ -208,7 +211,7 @@ function App() {
         <button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help">
           <span aria-hidden="true">?</span></button>
         <${Theme}/></div></header>
-    <${Nav} at=${shown}/>
+    <${Nav} at=${shown} me=${me}/>
     <main class=${cls("view", shown)} id="view">
       ${me?.mode === "readonly" && html`<p class="note">
         This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}

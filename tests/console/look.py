@@ -28,7 +28,7 @@ KINDS = {"light": ("light", WIDE), "dark": ("dark", WIDE), "narrow": ("light", N
 VIEWS = {
     "overview": "overview", "pools": "pools", "pool": f"pools/{CROWDED}", "nodes": "nodes",
     "node": f"nodes/{node_name(2)}",
-    "leases": "leases", "queue": "queue", "usage": "usage?by=slot",
+    "leases": "leases", "queue": "queue", "usage": "usage?by=slot", "teams": "teams",
     "jobs": "jobs", "tasks": "tasks?status=dead", "failed": "tasks?status=failed",
     "schedules": "schedules",
     "stuck": "stuck", "source": "stuck/orders", "events": "events", "audit": "events/audit",

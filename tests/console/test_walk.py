@@ -52,6 +52,7 @@ SAYS = {
     "leases": ["nightly-0", CROWDED, "Holder", "Node", "Since", "Ends in"],
     "queue": [CROWDED, f"{WAITERS} waiting", "waits because", "unknown", "train-1", "Since", "Gives up in"],
     "usage": ["Hours by day", "Borrows by day", "Held", "Refused", node_name(2)],
+    "teams": ["No team has a share", "hub team set"],
     "jobs": ["lab:modifiers:Rotate", "lab:selections:Still", "idle"],
     "tasks": ["dead letter", "ValueError: texture is missing", "2 of 2"],
     "failed": ["RuntimeError: CUDA out of memory"],

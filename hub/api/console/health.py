@@ -30,6 +30,7 @@ def troubles(seen: dict[str, Any]) -> list[HealthTrouble]:
         *_of_nodes(seen),
         *_of_slots(seen),
         *_of_the_queue(seen),
+        *_of_guarantees(seen["guarantees"]),
         *_of_the_sweep(seen),
         *_of_hubs(seen),
         *_of_hooks(seen["hooks"]),
@@ -193,10 +194,25 @@ def _of_the_queue(seen: dict[str, Any]) -> Iterator[HealthTrouble]:
             f"{', '.join(queue['capped'][:3])}: borrowers wait although slots may be free, because as many leases "
             "are live as an operator allows.", "switches",
         )  # fmt: skip
+    if queue["ceilings"]:
+        yield HealthTrouble(
+            "ceilings", "warning", "Teams wait at their ceilings",
+            f"{', '.join(queue['ceilings'][:3])}: borrowers wait although slots may be free, because their teams have "
+            "as many as their rows allow.", "teams",
+        )  # fmt: skip
     if slots["maintenance"]:
         yield HealthTrouble(
             "maintenance", "warning", "A pool is under maintenance",
             f"{', '.join(slots['maintenance'][:3])}: nothing of it is lent until its slots are replaced.", "pools",
+        )  # fmt: skip
+
+
+def _of_guarantees(said: list[str]) -> Iterator[HealthTrouble]:
+    if said:
+        text = "; ".join(said[:3]) + (f"; {len(said) - 3:,} more" if len(said) > 3 else "")
+        yield HealthTrouble(
+            "guarantees", "warning", "More is guaranteed to teams than is published",
+            f"{text[0].upper()}{text[1:]}. Below its guarantee each team gets the same part of it.", "teams",
         )  # fmt: skip
 
 

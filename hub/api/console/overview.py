@@ -28,6 +28,7 @@ from hub.observability.logs import get_logger
 from hub.store.lenient import read_each
 from hub.store.rounds import rounds
 from hub.sweeping.brake import Brake
+from hub.teams.models import pattern_of
 from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
@@ -122,7 +123,7 @@ async def _look(hub: Hub, state: State) -> dict[str, Any]:
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
         "sweeper": sweeper, "shared": shared, "conflicts": conflicts, "unfresh": unfresh, "unwell": unwell,
         "hooks": [{"id": each["id"], "why": each["paused"]} for each in hooks],
-        **more, "now": in_ms(hub, 0), "store": await memory(hub),
+        "guarantees": await _guarantees(hub), **more, "now": in_ms(hub, 0), "store": await memory(hub),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -170,10 +171,11 @@ async def _queue(hub: Hub) -> dict[str, Any]:
         if 0 < queue.cap <= queue.in_flight or await hub.queue.served_cap(queue.label) is not None
     ]
     others = {label: some for label, some in pools.items() if label not in (*unserved, *capped)}
-    held = await _held_back(hub, others)
+    ceilings, held = await _at_ceilings(hub, others), await _held_back(hub, others)
     return {
         "labels": labels, "waiting": waiting, "away": away, "oldestSeconds": oldest_s, "unserved": unserved,
-        "capped": capped, "held": held, "full": [label for label in others if label not in held],
+        "capped": capped, "ceilings": ceilings, "held": held,
+        "full": [label for label in others if label not in (*ceilings, *held)],
     }  # fmt: skip
 
 
@@ -194,6 +196,24 @@ async def _pools_of(hub: Hub, labels: list[str]) -> list[list[str] | None]:
         some += longer if matching.prefix else []
         pools.append(None if "*" in label.split(":") else some)
     return pools
+
+
+async def _at_ceilings(hub: Hub, pools: dict[str, list[str] | None]) -> list[str]:
+    """Return the labels for which only teams wait that are at their ceilings in all its pools."""
+    counts = await hub.teams.counts() if hub.teams.is_used else []
+    patterns, full = {each.pattern for each in counts}, {(each.team, each.pattern) for each in counts if each.is_full}
+    labels = [label for label, some in pools.items() if some and full]
+    lines = await hub.store.read_all([("SMEMBERS", hub.store.keys.line_teams(label)) for label in labels])
+    return [
+        label
+        for label, teams in zip(labels, lines, strict=True)
+        if teams and all((team, pattern_of(pool, patterns)) in full for team in teams for pool in pools[label] or ())
+    ]
+
+
+async def _guarantees(hub: Hub) -> list[str]:
+    """Return sentences on guarantees that exceed what is published."""
+    return list((await hub.teams.warnings()).values()) if hub.teams.is_used else []
 
 
 async def _held_back(hub: Hub, pools: dict[str, list[str] | None]) -> list[str]:

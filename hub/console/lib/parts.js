@@ -148,14 +148,17 @@ export function Pager({ offset, limit, total, one = "" }) {
     <button type="button" disabled=${last >= total} onClick=${() => refine({ offset: offset + limit })}>Next</button></nav>`;
 }
 
-/** A bar that shows how much of something is used. @param {{lent: number, free: number, held: number}} props */
-export function Meter({ lent, free, held }) {
+/** A bar of how much is used; of a team, `held` is recalled. @param {{lent: number, free: number, held: number, due?: number}} props */
+export function Meter({ lent, free, held, due }) {
   const all = Math.max(1, lent + free + held);
   const part = (/** @type {number} */ n) => Math.round((1000 * n) / all) / 10;
-  const said = `${num(lent)} lent, ${num(free)} free, ${num(held)} held back`;
-  return html`<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${said}>
+  const share = due !== undefined;
+  const said = share ? `${num(lent + held)} held of ${num(due)} due, ${num(held)} recalled`
+    : `${num(lent)} lent, ${num(free)} free, ${num(held)} held back`;
+  return html`<svg class=${cls("meter", share && "share")} viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label=${said}>
     <rect class="rail" width="100" height="6"/><rect class="lent" width=${part(lent)} height="6"/>
-    <rect class="held" x=${part(lent)} width=${part(held)} height="6"/></svg>`;
+    <rect class="held" x=${part(lent)} width=${part(held)} height="6"/>
+    ${share && html`<rect class="due" x=${part(due) * 0.99} width="1" height="6"/>`}</svg>`;
 }
 
 /** A figure with its name. @param {{name: string, value: any, more?: any, link?: string, tone?: string}} props */

@@ -53,9 +53,10 @@ export function undrain(ids, after) {
 
 const WHO = /** @type {Record<string, string>} */ ({ node: "its node", operator: "an operator" });
 
-/** Who holds a slot, and why; nothing of one that is not held. @param {{of: any}} props */
-export const Held = ({ of }) => of.held && html`<${State} state="held" text="unwell"/>
-  <span class="under">by ${WHO[of.heldBy]}: ${of.held}</span>`;
+/** Who holds a slot, and why, and whether its lease is recalled; else nothing. @param {{of: any}} props */
+export const Held = ({ of }) => html`${of.held && html`<${State} state="held" text="unwell"/>
+  <span class="under">by ${WHO[of.heldBy]}: ${of.held}</span>`}${of.endsBy === "recall" && html`<${State} state="held" text="recalled"/>
+  <span class="under">for a team below its guarantee</span>`}`;
 
 /** The attributes of a slot, and what is warm in it. @param {{of: any}} props */
 export const Has = ({ of }) => html`<${Tags} of=${of.attributes ?? {}}/>

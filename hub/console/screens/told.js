@@ -73,7 +73,7 @@ function fact(name, value) {
   if (Array.isArray(value) && value[0].task) return html`<${TasksWith} of=${value}/>`;
   if (typeof value === "string" && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value)) return html`<${Time} at=${value}/>`;
   if (Array.isArray(value) && typeof value[0] === "string") return value.map((line) => html`<p key=${line}>${line}</p>`);
-  if (Array.isArray(value)) return JSON.stringify(value);
+  if (Array.isArray(value)) return value.map((one, at) => html`<p key=${at}><${Tags} of=${one}/></p>`);
   return typeof value === "object" && value ? html`<${Tags} of=${value}/>` : String(value ?? "");
 }
 
