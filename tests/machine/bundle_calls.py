@@ -38,8 +38,10 @@ class BundleCalls(Bundling):
             over = {label: self.cap_of(label) for label in self.over_cap(wanted)}
             label = said[2] if said[0] == "capped" else min(over, default="")
             return ["capped", over.get(label), label] if over else ["empty", []]
-        if (waiting := len(self.line_of_bundles())) >= wanted.max_label:
-            return ["per-label-cap", waiting]
+        waiting, most = len(self.line_of_bundles()), max(1, wanted.max_label // 4)  # the latter: of one user
+        own = sum(bool(wanted.user) and ticket.wanted.user == wanted.user for ticket in self.line_of_bundles())
+        if waiting >= wanted.max_label or own >= most:
+            return ["per-label-cap", own if own >= most else waiting]
         if (pending := self.pending(wanted.run)) >= wanted.max_run:
             return ["per-run-cap", pending]
         self.arrivals += 1

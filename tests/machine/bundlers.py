@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.machine.base import HUBS, LABELS, NODES, WANTED, Base, any_one, callers, hubs, pick, step, users
 from tests.machine.borrowers import ttls, urgencies, waits
 from tests.machine.fleet import rarely
-from tests.machine.records import BundleRequest, Part, holder_of
+from tests.machine.records import USERS, BundleRequest, Part, holder_of
 from tests.machine.suiting import WHERES
 
 PATIENCE_MS, RESERVE_MS = 4_000, 20_000
@@ -64,6 +64,8 @@ class Bundlers(Base):
 
     def ask_for_all(self, parts: tuple[Part, ...], *, keyed: bool, **more: Any) -> None:
         count = len(self.asked)
+        if self.teams:
+            more.setdefault("user", list(USERS)[count * 3 // 2 % len(USERS)])
         attempt = f"try-{count}"
         request = f"key-{count}" if keyed else attempt
         asked = f"{parts} {more.get('user', '')}"

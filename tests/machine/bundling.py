@@ -78,11 +78,11 @@ class Bundling(Queue):
     def is_enough(self, wanted: BundleRequest, slots: Iterable[str], counted: dict[str, int] | None) -> bool:
         """Return whether all units can be served at once, under the caps on what is served where these count leases."""
         fits = {slot: self.parts_for(wanted, slot) for slot in sorted(slots)}
-        caps = {slot: [cap for cap in self.served_caps(self.slots[slot].pool) if counted is not None] for slot in fits}
+        caps = {slot: self.limits_for(wanted, slot, counted) if counted is not None else [] for slot in fits}
         units = [number for number, part in enumerate(wanted.parts) for _ in range(part.count)]
         if self.matched(wanted, fits) < len(units):
             return False
-        room = {label: cap - (counted or {}).get(label, 0) for each in caps.values() for label, cap in each}
+        room = {name: left for each in caps.values() for name, left in each}
 
         def fill(unit: int, used: frozenset[str]) -> bool:
             if unit == len(units):
@@ -97,6 +97,13 @@ class Bundling(Queue):
             return False
 
         return fill(0, frozenset())
+
+    def limits_for(self, wanted: BundleRequest, slot: str, counted: dict[str, int]) -> list[tuple[str, int]]:
+        """Return what limits how many slots like this one a bundle may have, and the room that is left."""
+        pool = self.slots[slot].pool
+        found = [(label, cap - counted.get(label, 0)) for label, cap in self.served_caps(pool)]
+        room = self.room_of_team(pool, wanted.user)
+        return [*found, room] if room else found
 
     def may_have_all(self, wanted: BundleRequest, slots: Iterable[str]) -> bool:
         """Return whether a bundle can be served from these slots, on one node where it wants that."""
@@ -177,6 +184,7 @@ class Bundling(Queue):
             self.lend(slot, self.token, part.label, wanted.run, wanted.ttl_ms, wanted.idle_ms)
             grant = self.grants[slot]
             grant.user, grant.bundle, grant.unit, grant.together = wanted.user, bundle, unit, wanted.together
+            self.note_grant(slot)
         self.note_answer(wanted, slots[0], attempt)
         for label in self.counted_labels():
             assert len(self.served(label)) <= self.caps[f"served:{label}"], f"{wanted} is lent over the cap of {label}"
@@ -359,7 +367,7 @@ class Bundling(Queue):
     def fitting_nodes(self, wanted: BundleRequest, *, stopped: bool = False) -> set[str]:
         """Return the nodes that have published enough for a bundle; with `stopped` also those that lend no more."""
         nodes = {record.node for record in self.slots.values()} - (set() if stopped else self.stopped)
-        return {node for node in nodes if self.is_enough(wanted, self.of_node(node), None)}
+        return {node for node in nodes if self.is_enough(wanted, self.of_node(node), None if stopped else {})}
 
     def choose(self, patience_ms: int) -> Ticket | None:
         for ticket in self.line_of_bundles()[:64]:
@@ -382,7 +390,8 @@ class Bundling(Queue):
         free, nodes = self.free_now(), self.fitting_nodes(wanted)
         counts = {each: self.matched(wanted, [s for s in free if self.slots[s].node == each]) for each in nodes}
         node = self.oracle.node(self, wanted.id)
-        doubt = self.unsure or self.caps or node is None
+        limited = self.caps or any(self.limits_for(wanted, slot, {}) for slot in free)
+        doubt = self.unsure or limited or node is None
         assert doubt or counts.get(node or "") == max(counts.values()), f"{wanted} reserves on {node}: {counts}"
         return node or max(sorted(counts), key=lambda each: counts[each])
 
@@ -403,7 +412,7 @@ class Bundling(Queue):
         before, after = self.matched(wanted, kept), self.matched(wanted, [*kept, *picked])
         assert after - before == len(picked), f"{wanted} needs less than {picked} beside {kept}"
         most = self.matched(wanted, [*kept, *free])
-        capped = any(self.served_caps(self.slots[slot].pool) for slot in free)
+        capped = any(self.limits_for(wanted, slot, {}) for slot in free)
         assert after == most or self.unsure or capped, f"{wanted} could use more of {free} beside {kept}"
         for slot in picked:
             self.free[self.slots[slot].pool].remove(slot)

@@ -31,6 +31,8 @@ class Direct:
         self.keys = Keys("")
         self.calls = 0
         self.reserved: list[str] = []  # what was set aside for a bundle before the last call, in its order
+        self.teams: set[str] = set()  # those whose labels are to be known
+        self.labels: dict[str, list[str]] = {}  # for which these waited before the last call, in their order
         self._library = library()
         settings = settings_for(server.url, node_timeout_s=TIMEOUT_MS / 1000)
         self._runner = asyncio.Runner()
@@ -71,6 +73,7 @@ class Direct:
         arguments = self._library.commands[name].ordered(rest, named)
         self.calls += 1
         self.reserved = self.redis.srandmember(self.keys.reserved, 1_000)
+        self.labels = {team: self.redis.srandmember(self.keys.team_labels(team), 1_000) for team in self.teams}
         call = self._library.call(name, self.keys, arguments)
         try:
             return self.redis.execute_command(*call)

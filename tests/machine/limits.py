@@ -75,10 +75,12 @@ class Limits(Holds):
             ends.append((grant.granted_ms + grant.hold_ms, "max-hold"))
         if grant.idle_ms and grant.active_ms is not None:
             ends.append((max(grant.active_ms + grant.idle_ms, grant.paused_ms), "idle"))
-        if not ends:
-            return None
-        at_ms, why = min(ends, key=lambda end: end[0])
-        return max(at_ms, grant.spared_ms), why
+        found = min(ends, key=lambda end: end[0], default=None)
+        if found:
+            found = (max(found[0], grant.spared_ms), found[1])
+        if grant.recall_ms and not (found and found[0] < grant.recall_ms):
+            return grant.recall_ms, "recall"
+        return found
 
     def plan(self, slot: str) -> None:
         grant = self.grants[slot]
@@ -100,6 +102,7 @@ class Limits(Holds):
         self.plan(slot)
 
     def latest(self, grant: Grant, latest_ms: int) -> int:
+        latest_ms = min(latest_ms, grant.recall_ms or latest_ms)
         if not grant.hold_ms:
             return latest_ms
         return min(latest_ms, max(grant.granted_ms + grant.hold_ms, grant.spared_ms))
@@ -130,7 +133,7 @@ class Limits(Holds):
             token = str(self.grants[slot].token) if slot in self.grants else ""
             believes = slot in self.grants and self.grants[slot].deadline_ms > self.clock_ms
             pool, word = self.slots[slot].pool, self.look_at(slot)
-            grace_ms = self.grace_ms if believes and word in ("idle", "max-hold") else 0
+            grace_ms = self.grace_ms if believes and word in ("idle", "max-hold", "recall") else 0
             done += [slot, word, pool, token, grace_ms]
         return ["ok", str(self.ruled) if self.ruled else "", done]
 

@@ -11,8 +11,9 @@ from redis import Redis
 from hub.store.keys import Keys
 from tests.machine.indexes import FAMILIES, Indexes
 from tests.machine.model import Model
-from tests.machine.records import USERS
+from tests.machine.records import TEAMS, USERS
 from tests.machine.suiting import digest_of
+from tests.machine.team_lists import OF_TEAMS, TeamLists
 
 # Not predicted key by key: they have a lifetime, or the doctor looks at them at the end of every run.
 LEFT_OUT = {
@@ -20,10 +21,11 @@ LEFT_OUT = {
     *("hub:ticket", "hub:ended", "hub:telling", "hub:last_end", "hub:holds", "hub:end_reason"),
     "hub:usage_ended",
     *FAMILIES,
+    *OF_TEAMS,
 }
 SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId", "holder")
 RECORD = ("pool", "node", "place", "item", "owed", "unwell", "barred", "user_id", "team", "limited", "warned_ms",
-          "class", "warm")  # fmt: skip
+          "recall_ms", "class", "warm")  # fmt: skip
 SETS = ("nodes", "draining")
 SCORES = ("deadlines", "lease_limits", "drain_deadlines", "ticket_deadlines", "hubs", "revoked")
 
@@ -63,7 +65,7 @@ class Look:
         self._redis = Redis.from_url(url, protocol=3, decode_responses=True)
         self._connection = self._redis.connection_pool.get_connection()
         self._packed = self._connection.pack_commands(commands)
-        self._indexes = Indexes(self._redis)
+        self._indexes, self._teams = Indexes(self._redis), TeamLists(self._redis)
 
     def close(self) -> None:
         self._redis.connection_pool.disconnect()
@@ -96,6 +98,7 @@ class Look:
             found[f"attended {hub}"], found[f"handed {hub}"] = set(next(answers)), set(next(answers))
         found |= {f"bundle {name}": self._redis.hgetall(name) for name in names if _family(name) == "hub:bundle"}
         found |= self._indexes.seen(names)
+        found |= {f"of teams {name}": what for name, what in self._teams.seen(names).items()}
         return found
 
     def said(self, model: Model, seen: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +135,7 @@ class Look:
                 said[f"record {slot}"] = [
                     *(record.pool, record.node, record.place, record.item, owed),
                     *(record.unwell or None, record.barred or None),
-                    *((USERS[grant.user], "ml") if grant and grant.user else (None, None)),
+                    *((USERS[grant.user], TEAMS[grant.user]) if grant and grant.user else (None, None)),
                     *_limits(grant),
                     *(digest_of(record.attributes) or None, " ".join(record.warm) or None),
                 ]
@@ -147,7 +150,11 @@ class Look:
             said[f"attended {hub}"] = {ticket.wanted.id for ticket in waiting if ticket.hub == hub}
             said[f"handed {hub}"] = model.handed.get(hub, set())
         said |= self._indexes.said(model, seen)
-        return said
+        return said | self._of_teams(model, seen)
+
+    def _of_teams(self, model: Model, seen: dict[str, Any]) -> dict[str, Any]:
+        of_teams = {name[9:]: what for name, what in seen.items() if name.startswith("of teams ")}
+        return {f"of teams {name}": what for name, what in self._teams.said(model, of_teams).items()}
 
     def _bundles(self, model: Model) -> dict[str, Any]:
         line = [ticket.wanted.id for ticket in model.line_of_bundles()]
@@ -253,10 +260,11 @@ def _holds(model: Model, node: str) -> set[str]:
     return by_node | {f"operator:{slot}" for slot in model.of_node(node) if model.slots[slot].barred}
 
 
-def _limits(grant: Any) -> tuple[str | None, str | None]:
-    return (
-        ("1" if grant.limited else None, str(grant.warned_ms) if grant.warned_ms else None) if grant else (None, None)
-    )
+def _limits(grant: Any) -> list[str | None]:
+    if not grant:
+        return [None] * 3
+    numbers = [str(each) if each else None for each in (grant.warned_ms, grant.recall_ms)]
+    return ["1" if grant.limited else None, *numbers]
 
 
 def _numbers(answer: dict[str, str]) -> dict[str, int]:

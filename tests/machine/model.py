@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.machine.holds import Said
-from tests.machine.limits import Limits
 from tests.machine.matching import UNDESCRIBED, Described
 from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot, is_foreign
+from tests.machine.teaming import Teaming
 
 
 @dataclass
-class Model(Limits):
+class Model(Teaming):
     """A store. A script must also serve the waiters that it made room for: `finish` comes after each."""
 
     described: Described = UNDESCRIBED  # the slot of a publication
@@ -362,7 +362,8 @@ class Model(Limits):
             elif grant.deadline_ms <= self.clock_ms:  # hubs have yet to say what they renewed while the store settles
                 end = self.ending(grant)
                 by_rule = end is not None and end[0] <= self.clock_ms
-                word = "live" if self.settling else "max-hold" if by_rule else "lapsed"
+                why = "recall" if end and end[1] == "recall" else "max-hold"
+                word = "live" if self.settling else why if by_rule else "lapsed"
             elif not grant.footprint:
                 word = "deleted"
             else:

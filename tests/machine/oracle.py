@@ -64,6 +64,22 @@ class Oracle:
     def is_held(self, slot: str) -> bool:
         return bool(self._direct) and self._direct.redis.hget(self._keys.slot(slot), "place") == "held"
 
+    def labels_of(self, team: str) -> list[str]:
+        """Return the labels for which a team waited before the last script, in their order."""
+        return self._direct.labels.get(team, []) if self._direct else []
+
+    def recalled(self, slots: Iterable[str]) -> dict[str, int]:
+        """Return until when the leases of some slots may be renewed that are recalled."""
+        if not self._direct:
+            return {}
+        found = {slot: self._direct.redis.hget(self._keys.slot(slot), "recall_ms") for slot in slots}
+        return {slot: int(at) for slot, at in found.items() if at}
+
+    def coming(self, patterns: Iterable[str]) -> dict[str, list[str]]:
+        """Return the slots that count as recalled, by pattern."""
+        redis = self._direct.redis if self._direct else None
+        return {pattern: redis.zrange(self._keys.recalled(pattern), 0, -1) if redis else [] for pattern in patterns}
+
     def adopt_order(self, model: Any) -> None:
         """Take over the order of free slots, after a script that has put some back."""
         if not self._direct:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.machine.records import TIMEOUT_MS, Grant, Maintenance, Node, Reserver, Slot
+from tests.machine.records import TEAMS, TIMEOUT_MS, Grant, Maintenance, Node, Reserver, Slot
 from tests.machine.suiting import digest_of, is_suited
 
 
@@ -63,6 +63,8 @@ class Places:
     reserver: Reserver | None = None
     reserved: set[str] = field(default_factory=set)  # slots that are set aside for it
     reopened: list[str] = field(default_factory=list)  # pools whose maintenance this script has ended
+    asking: str | None = None  # the team that borrows in this moment, where teams count
+    asked_for: str | None = None  # the label whose waiters are served in this moment
 
     @property
     def settling(self) -> bool:
@@ -119,10 +121,16 @@ class Places:
         some = [pool for pool in self.free if pool.count(":") + 1 == n]
         return sorted(pool for pool in some if not {*among}.isdisjoint(self.classes_by_age(pool)))
 
-    def match(self, wanted: str, where: str = "", prefer: Sequence[str] = ()) -> str | None:
+    def match(
+        self, wanted: str, where: str = "", prefer: Sequence[str] = (), user: str | None = None, waits: bool = False
+    ) -> str | None:
+        """Take a slot for a label, for this user, or for any of those who wait for the label and nothing else."""
+        self.asking, self.asked_for = None if user is None else TEAMS[user], wanted if waits else None
         among = [each for each in self.attributes if is_suited(where, each)] if where else None
         pools = self.candidates(wanted, among)
-        return next((slot for pool in pools if (slot := self.take(pool, where, prefer))), None)
+        found = next((slot for pool in pools if (slot := self.take(pool, where, prefer))), None)
+        self.asking = self.asked_for = None
+        return found
 
     @property
     def attributes(self) -> set[str]:
@@ -301,6 +309,16 @@ class Places:
         self.slots[slot].place = "lent"
         self.lent.setdefault(self.slots[slot].pool, []).append(slot)
         self.grants[slot] = Grant(token, label, run, ttl_ms, self.clock_ms, self.clock_ms + ttl_ms, idle_ms)
+
+    def note_grant(self, slot: str) -> None:
+        """A grant was made, whose holder is known by now."""
+
+    def serve_teams(self) -> None:
+        """Serve teams that have room under a ceiling since this script."""
+
+    def room_of_team(self, pool: str, user: str) -> tuple[str, int] | None:
+        """Return a name and how many further leases of a pool the team of a user may have; None for any number."""
+        return None
 
     def served(self, label: str) -> set[str]:
         """Return the slots that a pool and those below it have lent."""

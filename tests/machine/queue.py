@@ -27,7 +27,7 @@ class Queue(Serving):
         known = wanted.id in self.tickets or wanted.id in self.answered or {wanted.id, wanted.attempt} & self.withdrawn
         if self.turns or self.settling or self.capped(wanted.label) or known:
             return ["ask", []]
-        slot = self.match(wanted.label)
+        slot = self.match(wanted.label, user=wanted.user)
         if not slot:
             return ["ask", []]
         self.grant(wanted, wanted.label, wanted.attempt, slot)
@@ -69,7 +69,7 @@ class Queue(Serving):
         """Lend a newcomer what is free, as the first of its choices that can be; waiters come before it."""
         for label, where in wanted.asks:
             waiter: Waiter | None = None
-            while not self.capped(label) and (slot := self.match(label, where, wanted.prefer)):
+            while not self.capped(label) and (slot := self.match(label, where, wanted.prefer, wanted.user)):
                 record = self.slots[slot]
                 waiter = self.next_waiter(record.pool, record.attributes)
                 if not waiter:

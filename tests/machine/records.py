@@ -13,14 +13,15 @@ AWAY_MS = 60_000  # a ticket with a key keeps its place for so long
 SILENT_MS = 3_000  # a hub that has not ticked for longer is gone
 
 
-USERS = {"": "", "ada": "a" * 32, "bob": "b" * 32}  # user -> its id; the shared secret has neither
+USERS = {"": "", "ada": "a" * 32, "bob": "b" * 32, "cyd": "c" * 32}  # user -> its id; the shared secret has neither
+TEAMS = {"": "", "ada": "ml", "bob": "ops", "cyd": "bio"}  # user -> its team
 
 
 def holder_of(user: str | None) -> str:
     """Return the holder as hubs write it into the store; "" where it is not known."""
     if user is None:
         return ""
-    said = {"user": user or None, "team": "ml" if user else None, "name": f"{user}@host", "client": "10.0.0.1"}
+    said = {"user": user or None, "team": TEAMS[user] or None, "name": f"{user}@host", "client": "10.0.0.1"}
     return json.dumps(said | ({"userId": USERS[user]} if user else {}), separators=(",", ":"))
 
 
@@ -92,6 +93,7 @@ class Grant:
     paused_ms: int = 0
     spared_ms: int = 0
     warned_ms: int | None = None  # the end that its holder was told
+    recall_ms: int | None = None  # until when it may be renewed, for another team
     before: str | None = None  # the run it was taken over from in the very step in which that one ended
     unseen: bool = False  # and no caller has fetched it yet
     user: str | None = ""  # the user that holds it, "" for the shared secret, None where that is not known

@@ -7,13 +7,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import HUBS, LABELS, NODES, SLOTS, WANTED
 from tests.machine.borrowers import Borrowers
-from tests.machine.bundlers import Bundlers
 from tests.machine.direct import Direct
-from tests.machine.fleet import Fleet
 from tests.machine.health import Health
 from tests.machine.jobs.machine import JobsMachine
 from tests.machine.look import Look
 from tests.machine.ruling import Ruling
+from tests.machine.sharing import Sharing
 from tests.machine.waiters import Waiters
 from tests.machine.wanting import Wanting
 from tests.world import RedisServer
@@ -21,7 +20,7 @@ from tests.world import RedisServer
 STEPS = 100  # per example
 
 
-class Machine(Fleet, Health, Borrowers, Bundlers, Wanting, Ruling, Waiters):
+class Machine(Sharing, Health, Borrowers, Wanting, Ruling, Waiters):
     """Every rule there is."""
 
     def come_to_rest(self) -> None:
@@ -44,6 +43,8 @@ class Machine(Fleet, Health, Borrowers, Bundlers, Wanting, Ruling, Waiters):
             self.do_beat(node, known=False)
         self.do_lapse(sorted(self.model.grants))
         self.do_describe(sorted({record.pool for record in self.model.slots.values()}))
+        if self.teams:
+            self.do_balance(0)
 
 
 def run(server: RedisServer, examples: int, *, shrink: bool) -> None:

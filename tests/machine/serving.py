@@ -88,6 +88,7 @@ class Serving(Matching):
         assert not self.served_cap(self.slots[slot].pool), f"{slot} is lent although a cap on its pool is reached"
         self.lend(slot, self.token, label, wanted.run, wanted.ttl_ms, wanted.idle_ms)
         self.grants[slot].user = wanted.user
+        self.note_grant(slot)
         self.note_answer(wanted, slot, attempt)
 
     def note_answer(self, wanted: BorrowRequest, slot: str, attempt: str) -> None:
@@ -224,7 +225,7 @@ class Serving(Matching):
             for pool in self.candidates(label, among):
                 self.serve_classes(pool)
         while not self.settling and self.line(label, PLAIN) and not self.capped(label):
-            slot = self.match(label)
+            slot = self.match(label, waits=True)
             if not slot:
                 break
             record = self.slots[slot]
@@ -239,7 +240,7 @@ class Serving(Matching):
         for label, where in ticket.wanted.asks if not self.settling else ():
             self.reoffer(label)
             while ticket.state == "waiting" and not self.capped(label):
-                slot = self.match(label, where, ticket.wanted.prefer)
+                slot = self.match(label, where, ticket.wanted.prefer, ticket.wanted.user)
                 record = self.slots[slot] if slot else None
                 waiter = self.next_waiter(record.pool, record.attributes) if record else None
                 if slot and not waiter:
@@ -262,7 +263,7 @@ class Serving(Matching):
                 return
             wanted, pool, attributes = best
             if not attributes:
-                slot = self.match(wanted)
+                slot = self.take(pool) if self.has_teams(pool) else self.match(wanted)
             else:
                 slot = None if self.under_maintenance(pool) else self.take_of(pool, [attributes])
             record = self.slots[slot] if slot else None
@@ -282,12 +283,17 @@ class Serving(Matching):
                 continue
             for attributes in ("", *self.classes_by_age(pool)):
                 if (pool, attributes) not in tried:
-                    its = self.fit_label(pool, attributes) if attributes else self.plain_label(pool)
+                    if self.has_teams(pool):
+                        waiter = self.next_waiter(pool, attributes)
+                        its = waiter.label if waiter else None
+                    else:
+                        its = self.fit_label(pool, attributes) if attributes else self.plain_label(pool)
                     found += [(its, pool, attributes)] if its else []
         return min(found, key=lambda each: self.turns.index(each[0]), default=None)
 
     def finish(self) -> None:
         """Serve the waiters that a script made room for, as every script does at its end."""
+        self.serve_teams()
         for label in self.roomy:
             self.serve_below(label)
         self.roomy = []
@@ -320,11 +326,18 @@ class Serving(Matching):
                 for ticket in self.tickets.values()
                 if ticket.state == "waiting"
                 and self.heard(ticket.hub)
-                and any(self.may_have(slot, label, where) for label, where in ticket.wanted.asks)
+                and any(self.may_have(slot, label, where, ticket.wanted.user) for label, where in ticket.wanted.asks)
             ]
         return found
 
-    def may_have(self, slot: str, label: str, where: str) -> bool:
-        """Return whether a slot may serve a ticket that asks for this."""
+    def has_teams(self, pool: str) -> bool:
+        """Return whether there are rows of teams for a pool."""
+        return False
+
+    def may_have(self, slot: str, label: str, where: str, user: str) -> bool:
+        """Return whether a slot may serve a ticket of a user that asks for this."""
         record = self.slots[slot]
+        room = self.room_of_team(record.pool, user)
+        if room and room[1] <= 0:
+            return False
         return not self.capped(label) and self.serves(record.pool, label) and is_suited(where, record.attributes)
