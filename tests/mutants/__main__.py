@@ -32,13 +32,14 @@ from tests.mutants.in_matching import MATCHING
 from tests.mutants.in_rules import RULES
 from tests.mutants.in_served_caps import SERVED
 from tests.mutants.in_spilling import SPILLING
+from tests.mutants.in_teams import TEAMS
 from tests.mutants.in_usage import USAGE
 from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
 BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": 8 * STEPS}
-QUEUE = (*BUNDLES, *MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE)
+QUEUE = (*BUNDLES, *TEAMS, *MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE)
 REGRESSIONS = "tests/capacity/queue/test_regressions.py"
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 

@@ -23,7 +23,7 @@ MATCHING = (
         "labels stay listed under a class that no slot has any more",
     ),
     Mistake(
-        "turns.lua", "    if redis.call('EXISTS', keys.parked(label)) == 1 then unpark(", "    if false then unpark(",
+        "turns.lua", "  if may_be_parked and ", "  if false and ",
         "a label stands back from classes under which it was met at its cap, although the cap has room",
     ),
     Mistake(

@@ -7,7 +7,7 @@ from tests.mutants.mistakes import Mistake
 _RULES = "tests/capacity/test_pool_rules.py"
 RULES = (
     Mistake(
-        "pool_rules.lua", "return #one.pattern > #other.pattern", "return #one.pattern < #other.pattern",
+        "patterns.lua", "return #one.pattern > #other.pattern", "return #one.pattern < #other.pattern",
         "the shortest pattern wins", "test_the_longest_pattern_that_fits_the_pool_wins", _RULES,
     ),
     Mistake(
@@ -20,12 +20,12 @@ RULES = (
         "a holder that never told of use is idle", "test_a_holder_that_never_told_of_use_counts_as_busy_and_why_says_so", _RULES,
     ),
     Mistake(
-        "lease_limits.lua", "return at and math.max(at, r.spared_ms or 0), why", "return at, why",
+        "lease_limits.lua", "  at = at and math.max(at, r.spared_ms or 0)\n", "",
         "a stricter rule ends a live lease before its holder was told in time",
     ),
     Mistake(
-        "lease_limits.lua", "  return math.min(latest, math.max(r.granted_ms + r.hold_ms, r.spared_ms or 0))\n", "  return latest\n",
-        "a renewal goes beyond the longest hold",
+        "lease_limits.lua", "r.recall_ms or latest, hold or latest)", "r.recall_ms or latest)",
+        "a renewal goes beyond the longest hold", "test_the_longest_hold_ends_a_lease_that_is_renewed", _RULES,
     ),
     Mistake(
         "lease_use.lua", "  if r.warned_ms ~= at then\n", "  if true then\n",

@@ -14,7 +14,7 @@ SERVED = (
         "a lease that has ended counts on for the cap on what its pool serves",
     ),
     Mistake(
-        "supply.lua", " or served_caps.reached(pool) then", " then",
+        "supply.lua", " or served_caps.reached(pool) or teams", " or teams",
         "a pool lends beyond the cap on what it serves",
     ),
     Mistake(
@@ -30,8 +30,10 @@ SERVED = (
         "a waiter stays beside a free slot that only a cap on what is served had kept free",
     ),
     Mistake(
-        "fast_borrow.lua", "not wild and not served_caps.reached(label) then", "not wild then",
+        "fast_borrow.lua", "not wild and not served_caps.reached(label) and", "not wild and",
         "a borrow that finds no queue is lent a slot beyond the cap on what its pool serves",
+        "test_a_lease_of_another_program_counts_whichever_of_its_traces_is_found_first",
+        "tests/capacity/queue/test_served_caps.py",
     ),
     Mistake(
         "commands/queue/set_cap.lua", "if a.cap ~= '' then served_caps.count_anew(a.label) else", "if a.cap == '' then",
