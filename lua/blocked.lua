@@ -63,9 +63,10 @@ end
 -- Let a task whose parents are over into the queue of its job, or put it off where it is not due yet.
 function blocked.let_in(t)
   wait_no_more(t)
-  if t.due and tonumber(t.due) > store.now_us then return job_queue.put_off(t, tonumber(t.due)) end
+  if t.due and tonumber(t.due) > store.now_us then return put_off_tasks.add(t, tonumber(t.due)) end
   redis.call('HDEL', keys.task(t.id), 'due')
   job_queue.enter(t)
+  limit_rooms.let_others_in()
   t.position = job_queue.position_of(t)
   events.status(t)
   events.available(t)

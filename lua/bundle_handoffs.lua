@@ -8,7 +8,7 @@ function bundle_handoffs.grant(t, wish, found, what)
   for n, each in ipairs(found) do
     local label, holder = wish.units[n].label, bundles.holder_of(t.holder, id, n, wish.together)
     leases.grant_to(each, n == 1 and t.id, label, t.run, holder, t.ttl_ms, t.idle_ms, t.fingerprint, t.attempt, t.keep_s)
-    history.granted(what, each, t.id, {label = label, run = t.run, holder = holder})
+    history.granted(what, each, t.id or '', {label = label, run = t.run, holder = holder})
   end
   return id
 end

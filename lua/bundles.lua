@@ -11,12 +11,13 @@ function bundles.holder_of(holder, id, unit, together)
   return head .. '"bundle":"' .. id .. '","unit":' .. unit .. (together and ',"together":true}' or '}')
 end
 
--- Return the id of a bundle, the number of the lease in it, and whether the end of one ends the others; nil for a lease alone.
+-- Return the id of a bundle, the number of the lease in it, whether the end of one ends the others, and the task to which it belongs, if
+-- any; nil for a lease alone.
 local function of(holder)
   if not holder or not string.find(holder, '"bundle":', 1, true) then return nil end
   local good, said = pcall(cjson.decode, holder)
   if not good or type(said) ~= 'table' or type(said.bundle) ~= 'string' then return nil end
-  return said.bundle, tonumber(said.unit) or 0, said.together == true
+  return said.bundle, tonumber(said.unit) or 0, said.together == true, type(said.task) == 'string' and said.task or nil
 end
 
 -- Note a lease that is made now in the record of its bundle.
@@ -25,12 +26,13 @@ function bundles.note(slot, token, holder)
   if id then redis.call('HSET', keys.bundle(id), slot, numbers.whole(unit) .. '|' .. token) end
 end
 
--- Note that a lease has ended, by its holder or not. record: as of slots.read. `serving.opened` ends those that are to end with it, a few
--- in one call; rounds end the others.
+-- Note that a lease has ended, by its holder or not. record: as of slots.read. `serving.opened` ends some that are to end with it, rounds
+-- the others, and fail the task that has lost a slot.
 function bundles.leave(record, by_holder)
-  local id, _, together = of(record.holder)
+  local id, _, together, task = of(record.holder)
   if not id then return end
   redis.call('HDEL', keys.bundle(id), record.slot)
+  if task and not call_state.task_ends then redis.call('RPUSH', keys.slot_losses, task .. '|' .. id .. '|' .. record.slot) end
   if by_holder or not together or redis.call('EXISTS', keys.bundle(id)) == 0 then return end
   if not redis.call('LPOS', keys.torn, id) then redis.call('RPUSH', keys.torn, id) end
   call_state.torn = true
@@ -61,6 +63,9 @@ function bundles.tied(holder)
   for _, each in ipairs(id and together and bundles.live(id) or {}) do found[#found + 1] = each[1] end
   return found
 end
+
+-- Return the task to which a lease of this holder belongs; nil for none.
+function bundles.task_of(holder) return (select(4, of(holder))) end
 
 -- Return the bundle of the lease of a slot; nil for a lease alone.
 function bundles.of_slot(slot) return (of(redis.call('HGET', keys.session(slot), 'holder'))) end

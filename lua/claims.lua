@@ -21,9 +21,11 @@ local function oldest_queues(worker, most)
 end
 
 -- Return two functions: the first takes the oldest task of a worker's jobs off its queue and returns it, or nil when there is none;
--- the second is called when no further task is wanted. `most` is how many tasks are wanted at most.
-function claims.oldest_first(worker, most)
-  local fulls = oldest_queues(worker, most)
+-- the second is called when no further task is wanted. `most` is how many tasks are wanted at most; `fulls` are the jobs in question, nil
+-- for those with the oldest tasks. ready(t) returns whether a task that is next may be taken: 'take', 'held' (it waits beside the queue
+-- now), or 'skip' (no task of its job in this call).
+function claims.oldest_first(worker, most, ready, fulls)
+  fulls = fulls or oldest_queues(worker, most)
   local some = math.max(1, math.floor(most / math.max(1, #fulls)))  -- how many tasks of one queue are read at a time
   local queues = {}
   local function read_on(one)
@@ -43,15 +45,19 @@ function claims.oldest_first(worker, most)
       if one.score and (not oldest or one.score < oldest.score) then oldest = one end
     end
     if not oldest then return nil end
-    local id = oldest.tasks[oldest.at]
-    redis.call('ZREM', keys.job_queue(oldest.job), id)
+    local t = tasks.read(oldest.tasks[oldest.at])
+    local word = t and t.status == 'pending' and ready(t)
+    if word == 'skip' then
+      oldest.score = nil
+      return next_task()
+    end
+    redis.call('ZREM', keys.job_queue(oldest.job), oldest.tasks[oldest.at])
     oldest.left = true
     oldest.at = oldest.at + 2
     oldest.score = tonumber(oldest.tasks[oldest.at + 1])
     if not oldest.score and #oldest.tasks == 2 * some then read_on(oldest) end
-    local t = tasks.read(id)
-    if t and t.status == 'pending' then return t end
-    return next_task()  -- an entry that is no pending task: another program wrote it, or the task was lost
+    if word == 'take' then return t end
+    return next_task()  -- it is held, or no pending task: another program wrote the entry, or the task was lost
   end
   local function leave()
     for _, one in ipairs(queues) do

@@ -13,7 +13,7 @@ doctor.checks = {
   tasks = doctor_tasks.check, workers = doctor_workers.check, links = doctor_workers.check_link,
   classed = doctor_classes.check, offers = doctor_classes.check_offer, lines = doctor_lines.check, wants = doctor_lines.check_want,
   jobs = doctor_jobs.check, providers = doctor_providers.check, schedules = doctor_schedules.check,
-  members = doctor_indexes.check,
+  members = doctor_indexes.check, groups = doctor_limits.check,
   policies = doctor_team_rows.check, shares = doctor_teams.check_share, team_lines = doctor_team_lines.check,
 }
 
@@ -29,7 +29,7 @@ doctor.repairs = {
   classed = doctor_classes.repair, offers = doctor_classes.repair_offer, stocks = doctor_classes.repair_count,
   lines = doctor_lines.repair, wants = doctor_lines.repair_want,
   jobs = doctor_jobs.repair, providers = doctor_providers.repair, schedules = doctor_schedules.repair,
-  members = doctor_indexes.repair,
+  members = doctor_indexes.repair, groups = doctor_limits.repair, task_leases = doctor_task_slots.repair_lease,
   team_leases = doctor_teams.repair_lease, shares = doctor_teams.repair_share, team_lines = doctor_team_lines.repair,
 }
 

@@ -10,8 +10,15 @@ doctor_bundles.belongs = {
   end,
 }
 
--- How a member is taken out of an index where more follows from it. A slot that was set aside is offered again.
+-- How a member is taken out of an index where more follows from it. A slot that was set aside is offered again; a task that
+-- has lost a slot loses the attempt.
 doctor_bundles.take_out = {
+  bundle = function(id, slot)
+    redis.call('HDEL', keys.bundle(id), slot)
+    local live = bundles.live(id)[1]
+    local task = live and bundles.task_of(redis.call('HGET', keys.session(live[1]), 'holder'))
+    if task then redis.call('RPUSH', keys.slot_losses, task .. '|' .. id .. '|' .. slot) end
+  end,
   bundles = function(_, ticket) bundle_line.step_out(ticket) end,
   reserved = function(_, slot)
     redis.call('SREM', keys.reserved, slot)

@@ -4,7 +4,8 @@ local doctor_indexes = {}
 -- Ask the rule of this kind of index whether a member belongs to it.
 local function belongs(kind, owner, member)
   local of = doctor_members.belongs[kind] or doctor_task_members.belongs[kind] or doctor_line_members.belongs[kind]
-  return (of or doctor_bundles.belongs[kind] or doctor_team_members.belongs[kind] or doctor_team_recalls.belongs[kind])(owner, member)
+  of = of or doctor_limit_members.belongs[kind] or doctor_bundles.belongs[kind]
+  return (of or doctor_team_members.belongs[kind] or doctor_team_recalls.belongs[kind])(owner, member)
 end
 
 -- Return the score of a member in a sorted set as a number; nil where it is not a member.
@@ -31,7 +32,7 @@ end
 function doctor_indexes.repair(kind, held_in, owner, member)
   if belongs(kind, owner, member) then return end
   local take_out = doctor_lines.take_out[kind] or doctor_bundles.take_out[kind] or doctor_teams.take_out[kind]
-    or doctor_team_lines.take_out[kind] or doctor_team_recalls.take_out[kind]
+    or doctor_team_lines.take_out[kind] or doctor_team_recalls.take_out[kind] or doctor_limit_members.take_out[kind]
   if take_out then return take_out(owner, member) end
   redis.call(REMOVES[held_in] or 'DEL', unpack(place_of(kind, held_in, owner, member)))
   if kind == 'pool_slots' and redis.call('EXISTS', keys.pool_slots(owner)) == 0 then redis.call('ZREM', keys.pools, owner) end

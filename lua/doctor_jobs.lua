@@ -22,6 +22,7 @@ function doctor_jobs.check(say, _, full, list)
   end
   local first = redis.pcall('ZRANGE', keys.job_queue(full), 0, 0, 'WITHSCORES')[2]  -- nil also where the key has another type
   say('head', first and first ~= redis.call('ZSCORE', keys.heads, full))
+  doctor_limits.check_job(say, full)
 end
 
 -- List a job by its state, and take back a soft-deleted job that has workers or pending tasks. A record without id, time or schema
@@ -29,6 +30,7 @@ end
 -- time. It is left alone while workers or tasks need its schema, which is lost.
 function doctor_jobs.repair(full, new)
   job_queue.set_head(full)
+  doctor_limits.repair_job(full)
   local id, at, schema, deleted, later = unpack(redis.call('HMGET', keys.job(full), 'id', 'at', 'schema', 'deleted', 'later'))
   local room, served = names.room_of(full), is_served(full, later)
   if not (id and at and schema) then

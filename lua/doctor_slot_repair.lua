@@ -1,6 +1,5 @@
 -- Repairs of slots: make the record, the session and the indexes of a slot agree.
 local doctor_slot_repair = {}
-
 local function end_every_trace(record, session)
   local slot = record.slot
   local traces = redis.call('EXISTS', keys.session(slot), keys.borrow_ttl(slot), keys.borrow_idle(slot)) > 0
@@ -19,6 +18,7 @@ local function complete_grant(record, session)  -- the indexes of a lease whose 
   bundles.note(slot, token, session[4])
   redis.call('ZADD', keys.in_flight(label), 'NX', store.now_ms, slot)
   served_caps.count(slot, record.pool)
+  team_shares.count(slot, record.pool, session[4] or '')
   if run ~= '' then redis.call('ZADD', keys.run(run), 'NX', store.now_ms, slot) end
   if redis.call('HGET', keys.lent(record.part), slot) ~= token then
     redis.call('HSET', keys.lent(record.part), slot, token)

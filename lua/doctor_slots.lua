@@ -63,6 +63,7 @@ function doctor_slots.check(say, limits, slot)
     say('not counted', not redis.call('ZSCORE', keys.in_flight(session.label), slot))
   end
   doctor_teams.check_lease(say, slot, record.place == 'lent' and record.granted_ms and session.label)
+  doctor_task_slots.check_lease(say, slot, limits.grace_ms)
   say('token above', session.token and numbers.above(session.token, redis.call('HGET', keys.store, 'token') or '0'))
   say('overdue', session.exists and session.deadline and tonumber(session.deadline) + limits.grace_ms < store.clock_ms)
   say('footprint for ever', not session.exists and (redis.call('PTTL', keys.borrow_ttl(slot)) == -1

@@ -16,7 +16,9 @@ local function is_held(t) return tasks.is_held(t.status) end
 belongs.payload, belongs.task_log = is_known_task, is_known_task
 belongs.room_tasks = of_tasks(function(t, owner) return t.status .. ':' .. t.room == owner end)
 belongs.job_tasks = of_tasks(function(t, owner) return t.status .. ':' .. t.room .. ':' .. t.job == owner end)
-belongs.job_queue = of_tasks(function(t, full) return t.status == 'pending' and not (t.due or t.after) and t.job == full end)
+belongs.job_queue = of_tasks(function(t, full)
+  return t.status == 'pending' and not (t.due or t.after or job_queue.beside(t)) and t.job == full
+end)
 belongs.later = of_tasks(function(t) return t.status == 'pending' and t.due and not t.after end)
 belongs.blocked = of_tasks(function(t) return t.status == 'pending' and t.after end)
 belongs.worker_tasks = of_tasks(function(t, worker) return is_held(t) and t.worker == worker end)

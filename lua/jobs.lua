@@ -40,7 +40,8 @@ end
 function jobs.drop(full)
   local by, bytes = unpack(lenient.fields(keys.job(full), 'by', 'bytes'))
   if by and tonumber(bytes or '') then quotas.release('schemas', by, names.room_of(full), tonumber(bytes)) end
-  redis.call('DEL', keys.job(full))
+  redis.call('DEL', keys.job(full), keys.limit_groups(full), keys.limited(full), keys.limit_backlog(full),
+    keys.limit_old(full), keys.limit_running(full))
 end
 
 -- Update the mean run time of a job after `count` of its tasks have ended, which ran for `us` microseconds together: each task weighs a

@@ -1,14 +1,12 @@
--- Outcomes: how a task ends, or goes back into its queue.
+-- Outcomes: how a task ends (`close`), is tried again where it has attempts left (`fail`), or goes back into its queue (`give_back`).
 local outcomes = {}
-
--- `close` ends a task; `fail` gives it another attempt where it has attempts left; `give_back` puts it into its queue again.
 
 -- Delete what is kept of a task while a worker has it.
 local function let_go(t)
   if t.worker then redis.call('SREM', keys.worker_tasks(t.worker), t.id) end
-  redis.call('ZREM', keys.runtimes, t.id)
-  redis.call('ZREM', keys.ownerless, t.id)
-  if t.silence then redis.call('ZREM', keys.silences, t.id) end
+  if t.slots then task_slots.let_go(t) end
+  if store.job_terms then limit_counts.let_go(t) end
+  for _, key in ipairs({keys.runtimes, keys.ownerless, t.silence and keys.silences}) do redis.call('ZREM', key, t.id) end
   if names.is_internal(t.job) then
     redis.call('ZREM', keys.internal_tasks, t.id)
     local entry = redis.call('HGET', keys.task(t.id), 'entry')
@@ -36,10 +34,10 @@ function outcomes.close(t, status, error, request, result)
   if result and result ~= '' and status == 'completed' then outcomes.keep_result(t.id, result) end
   uniques.let_go(t, status)
   redis.call('ZADD', keys.finished, t.done, t.id)
-  if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end
-  if status == 'failed' and t.max then history.dead(t) end
+  if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) history.dead(t) end
   notifications.publish(keys.task_done(t.id), '')
   events.status(t)
+  limit_rooms.let_others_in()
   chains.settle(t, outcomes.close)
 end
 
@@ -56,12 +54,13 @@ function outcomes.give_back(t, request, due_us)
   t.worker, t.started = nil, nil
   if jobs.revive(t.job) then events.jobs(names.room_of(t.job)) end  -- what waits keeps its job
   if due_us and due_us > store.now_us then
-    job_queue.put_off(t, due_us)
+    put_off_tasks.add(t, due_us)
   else
     job_queue.enter(t)
     t.position = job_queue.position_of(t)
   end
   events.status(t)
+  limit_rooms.let_others_in()
   if t.position then events.available(t) end
 end
 

@@ -44,12 +44,21 @@ function serving.opened()
   if call_state.torn then bundle_ends.end_torn() end
   if call_state.unreserved then bundle_ends.offer_unused() end
   if not turns.anybody() then return end
-  for _, team in ipairs(call_state.teams) do
+  local of_teams = call_state.teams
+  call_state.teams = {}  -- a call that ends many tasks comes here for each
+  for _, team in ipairs(of_teams) do
     for _, label in ipairs(redis.call('SRANDMEMBER', keys.team_labels(team), 32)) do serving.label(label, true) end
   end
   for _, label in ipairs(call_state.roomy) do serving_below.serve(label) end
   for _, label in ipairs(call_state.passed_over) do serving.label(label, true) end
-  for _, label in ipairs(call_state.headroom) do serving.label(label) end
+  while call_state.headroom[1] do
+    local labels, seen = call_state.headroom, {}
+    call_state.headroom = {}
+    for _, label in ipairs(labels) do
+      if not seen[label] then serving.label(label) end
+      seen[label] = true
+    end
+  end
   for _, pool in ipairs(call_state.reopened) do serving.pool(pool) end
 end
 

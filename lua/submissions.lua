@@ -18,7 +18,8 @@ function submissions.make(t, payload, due_us, parents)
   if payload ~= '{}' then redis.call('SET', keys.payload(t.id), payload) end
   uniques.take(t)
   tasks.list_under(t, 'pending')
-  if parents then blocked.wait(t, parents) elseif due_us then job_queue.put_off(t, due_us) else job_queue.enter(t) end
+  if parents then blocked.wait(t, parents) elseif due_us then put_off_tasks.add(t, due_us) else job_queue.enter(t) end
+  limit_rooms.let_others_in()
   t.position = job_queue.position_of(t)
   events.status(t)
   if t.position then events.available(t) end

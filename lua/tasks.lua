@@ -3,7 +3,7 @@ local tasks = {}
 
 -- The fields of a task. By its status, each task is in one list of its room and in one of its job in that room.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
-  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed', 'bytes'}
+  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed', 'bytes', 'limited', 'slots'}
 
 local NUMBERS = {'at', 'attempt', 'max', 'prio', 'due', 'backoff_ms', 'claim', 'silence', 'bytes'}
 
@@ -20,6 +20,9 @@ end
 function tasks.was_heard(t, request)
   return t.last == request or (t.back and string.find('\n' .. t.back .. '\n', '\n' .. request .. '\n', 1, true) and true)
 end
+
+-- Return the place of a task in the queue of its job.
+function tasks.place_of(t) return numbers.digits(t.at - 1000000 * (t.prio or 0)) end
 
 -- Return whether hubs may still report tasks that the store has lost.
 function tasks.may_come_back()

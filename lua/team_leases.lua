@@ -24,9 +24,10 @@ function team_leases.comes_back(slot, pool)
     or suspects.is_suspect(node, part, reported))
 end
 
--- Return how many leases a team has above its guarantee, without those that are `gone`.
-function team_leases.above(policy, team, gone)
-  return teams.held(policy, team) - teams.row(policy, team).guarantee - (gone[team] or 0)
+-- Return how many leases a team has above its guarantee, less those that this call has recalled: `spare` has that of each team.
+function team_leases.above(policy, team, spare)
+  spare[team] = spare[team] or teams.held(policy, team) - teams.row(policy, team).guarantee
+  return spare[team]
 end
 
 -- Return the slots of a policy that come back by recalls: {slot, pool, class, team, tied} of each lease, and {slot, pool, class} of each
@@ -60,7 +61,7 @@ function team_leases.read_on(policy, team, known)
   for n, slot in ipairs(page) do
     local pool, class = unpack(redis.call('HMGET', keys.slot(slot), 'pool', 'class'))
     local name = (pool or '') .. ' ' .. (class or '')
-    local group = known[name] or {pool = pool or '', class = class, slots = {}}
+    local group = known[name] or {pool = pool or '', class = class, slots = {}, first = 1}
     if not known[name] then known[name], known[#known + 1] = group, group end
     group.slots[#group.slots + 1] = {slot, known.at + n}
   end

@@ -1,6 +1,6 @@
--- Matches: which slots that come back are for which tickets of teams that lack their guarantee. state is what one call knows: known (as
--- of team_leases.recalled), gone (team -> leases that it loses), done (slot -> true), groups (team -> its leases by kind), leases and
--- pairs (how many of each it may yet look at).
+-- Matches: which slots that come back are for which tickets of teams that lack their guarantee. state is what one call knows: known (as of
+-- team_leases.recalled) and first (before it all are used), spare (team -> leases that it may yet lose), done (slot -> true), groups
+-- (team -> its leases by kind), leases and pairs (how many of each it may yet look at).
 local team_matches = {}
 
 -- Return whether a slot of a pool and a class suits a line.
@@ -17,37 +17,43 @@ function team_matches.use(state, each, line)
     local pool, class = unpack(redis.call('HMGET', keys.slot(slot), 'pool', 'class'))
     if slot ~= each.slot then state.known[#state.known + 1] = {slot = slot, pool = pool, class = class} end
   end
-  if each.team then state.gone[each.team] = (state.gone[each.team] or 0) + #each.tied end
+  if each.team then state.spare[each.team] = state.spare[each.team] - #each.tied end
   return true
+end
+
+-- Call a function with the line of each slot that comes back, suits a line, and is for another one, until it returns true; each once.
+function team_matches.change(state, line, tried, visit)
+  for _, each in ipairs(state.known) do
+    if each.line and each.line ~= line and not tried[each] and team_matches.suits(state, line, each.pool, each.class) then
+      tried[each] = true
+      if visit(each.line, tried) then each.line = line return true end
+    end
+  end
 end
 
 -- Find a slot that comes back already for a ticket of a line; others may have to change theirs for that. Returns whether there is one.
 function team_matches.known(policy, state, line, tried)
-  tried = tried or {}
-  for _, each in ipairs(state.known) do
-    local may_end = each.line or not each.team
-      or (not state.done[each.slot] and team_leases.above(policy, each.team, state.gone) >= #each.tied)
-    if may_end and not tried[each] and team_matches.suits(state, line, each.pool, each.class) then
-      tried[each] = true
-      if not each.line then return team_matches.use(state, each, line) end
-      if team_matches.known(policy, state, each.line, tried) then
-        each.line = line
-        return true
-      end
-    end
+  while state.known[state.first] and state.known[state.first].line do state.first = state.first + 1 end
+  for n = state.first, #state.known do
+    local each = state.known[n]
+    local ends = each.team and not state.done[each.slot] and team_leases.above(policy, each.team, state.spare) >= #each.tied
+    local is_open = not each.line and (ends or not each.team) and team_matches.suits(state, line, each.pool, each.class)
+    if is_open then return team_matches.use(state, each, line) end
   end
+  return team_matches.change(state, line, tried or {}, function(other, seen) return team_matches.known(policy, state, other, seen) end)
 end
 
 -- Return the newest lease among some of a team that suits a line and may be recalled, as `use` takes it; nil for none.
 local function newest_among(policy, state, team, line, groups)
   local best, best_rank
   for _, group in ipairs(groups) do
-    for _, each in ipairs(team_matches.suits(state, line, group.pool, group.class) and group.slots or {}) do
-      local slot, rank = unpack(each)
+    while group.slots[group.first] and state.done[group.slots[group.first][1]] do group.first = group.first + 1 end
+    for n = group.first, team_matches.suits(state, line, group.pool, group.class) and #group.slots or 0 do
+      local slot, rank = unpack(group.slots[n])
       if best and rank > best_rank then break end
       local tied = not state.done[slot] and team_leases.comes_back(slot, group.pool)
         and team_leases.tied(policy, slot, redis.call('HGET', keys.slot(slot), 'holder'))
-      if tied and team_leases.above(policy, team, state.gone) >= #tied then
+      if not tied then state.done[slot] = true elseif team_leases.above(policy, team, state.spare) >= #tied then
         best, best_rank = {slot = slot, pool = group.pool, class = group.class, team = team, tied = tied}, rank
         break
       end

@@ -3,6 +3,8 @@
 -- back. Only leases of teams above their own guarantee are recalled.
 local team_recalls = {}
 
+local MOST = 500  -- leases of a policy that are recalled at a time
+
 -- Let a recalled lease be renewed again, and tell its holder.
 function team_recalls.release(policy, slot)
   redis.call('HDEL', keys.slot(slot), 'recall_ms')
@@ -24,10 +26,11 @@ end
 -- Recall a lease that suits a line, of the team that is furthest above its guarantee. Returns it as team_matches.use takes it, or nil.
 local function recall_one(policy, state, line)
   local tried = {}
+  if #state.known >= MOST then return nil end
   while true do
     local team, most
     for _, other in ipairs(state.teams) do
-      local has = tried[other] and 0 or team_leases.above(policy, other, state.gone)
+      local has = tried[other] and 0 or team_leases.above(policy, other, state.spare)
       if has > 0 and (not most or has > most) then team, most = other, has end
     end
     if not team then return nil end
@@ -45,16 +48,7 @@ end
 function team_recalls.find_new(policy, state, line, tried)
   local found = recall_one(policy, state, line)
   if found then return team_matches.use(state, found, line) end
-  tried = tried or {}
-  for _, each in ipairs(state.known) do
-    if each.line and not tried[each] and team_matches.suits(state, line, each.pool, each.class) then
-      tried[each] = true
-      if team_recalls.find_new(policy, state, each.line, tried) then
-        each.line = line
-        return true
-      end
-    end
-  end
+  return team_matches.change(state, line, tried or {}, function(other, seen) return team_recalls.find_new(policy, state, other, seen) end)
 end
 
 return team_recalls

@@ -2,14 +2,14 @@
 local team_rounds = {}
 
 -- How many leases, and how many pairs of a line and a kind of slot, one call looks at for a policy.
-local LEASES, PAIRS = 4000, 20000
+local LEASES, PAIRS = 2000, 5000
 
 -- Return what one call knows of a policy; nil where nothing is to be done. rooms and served: as of team_needs.lacking.
 local function begin(policy, rooms, served)
   local lacking = team_needs.lacking(policy, rooms, served)
   if not lacking[1] and redis.call('EXISTS', keys.recalled(policy.pattern)) == 0 then return nil end
   local function release(slot) team_recalls.release(policy, slot) end
-  return {policy = policy, lacking = lacking, gone = {}, done = {}, groups = {}, leases = LEASES, pairs = PAIRS,
+  return {policy = policy, lacking = lacking, spare = {}, done = {}, groups = {}, first = 1, leases = LEASES, pairs = PAIRS,
     known = team_leases.recalled(policy, release), teams = redis.call('ZRANGE', keys.team_shares(policy.pattern), 0, -1)}
 end
 

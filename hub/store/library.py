@@ -38,14 +38,16 @@ MODULES = (
     "serving_below", "serving", "spill_over", "team_needs", "team_leases", "team_matches", "team_recalls",
     "team_rounds", "queue", "bundle_queue", "newcomers", "publications", "team_changes", "tokens",
     # jobs
-    "quotas", "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains",
-    "outcomes", "recalls", "submissions", "schedules", "workers", "incarnations", "providers", "dead_workers",
-    "connections",
+    "quotas", "names", "events", "tasks", "progress", "payload_values", "job_limits", "limit_counts",
+    "limited_tasks", "limit_changes", "waited_slots", "task_slots", "task_renewals", "job_queue", "limit_rooms",
+    "put_off_tasks", "claim_terms", "claims", "claimed_tasks", "jobs", "uniques", "blocked", "chains", "outcomes",
+    "recalls", "submissions", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections",
     # doctor
-    "doctor_members", "doctor_line_members", "doctor_task_members", "doctor_classes", "doctor_lines",
-    "doctor_bundles", "doctor_team_members", "doctor_team_rows", "doctor_team_recalls", "doctor_teams",
-    "doctor_team_lines", "doctor_indexes", "doctor_slots", "doctor_slot_repair", "doctor_places", "doctor_nodes",
-    "doctor_pools", "doctor_waits", "doctor_queue", "doctor_hubs", "doctor_tasks", "doctor_workers", "doctor_jobs",
+    "doctor_members", "doctor_line_members", "doctor_task_members", "doctor_limit_members", "doctor_classes",
+    "doctor_lines", "doctor_bundles", "doctor_team_members", "doctor_team_rows", "doctor_team_recalls",
+    "doctor_teams", "doctor_team_lines", "doctor_indexes", "doctor_task_slots", "doctor_slots",
+    "doctor_slot_repair", "doctor_places", "doctor_nodes", "doctor_pools", "doctor_waits", "doctor_queue",
+    "doctor_hubs", "doctor_limits", "doctor_held_tasks", "doctor_tasks", "doctor_workers", "doctor_jobs",
     "doctor_providers", "doctor_schedules", "doctor",
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")

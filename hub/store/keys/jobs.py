@@ -13,7 +13,7 @@ class OfJobs(Section):
     # Fields: user, at, beat (times of the registration and the last heartbeat); claim and tasks: the last claim with an
     # idempotency key and what it got; odd: task:claim:hub clock for each task that its heartbeats do not name;
     # incarnation: the process that is the worker; past: the processes before; taken: how often a task was taken from
-    # it.
+    # it; lends: 1 when a task of it had slots; ticket: what it needs and the ticket under which it waits for slots.
     worker = Each(
         "hub:worker:{worker}", "hash", "user, times, last claim with an idempotency key, incarnation", "with the worker"
     )
@@ -41,12 +41,51 @@ class OfJobs(Section):
     # Fields: id, at, schema, digest; result: schema of the results; attempts and backoff_ms: defaults for its tasks,
     # where there is more than one attempt; by and bytes: the user for whom its schemas count, and their bytes; tasks:
     # number of task records; later: number of tasks put off or waiting for others; run_us: mean run time of its tasks;
-    # back: id in the request that took the job back; deleted: when it was soft-deleted.
+    # back: id in the request that took the job back; deleted: when it was soft-deleted; needs: the slots that each of
+    # its tasks needs, and limits on its tasks, both as JSON.
     job = Each(
         "hub:job:{job}", "hash", "id, times, schema and its digest, numbers of tasks, mean run time",
         "`HUB_TASK_RETENTION_SECONDS` after its soft deletion, with its last task",
     )  # fmt: skip
     job_workers = Each("hub:job_workers:{job}", "set", "workers of the job", "a member with its worker")
+    # A group is the tasks of a job that one of its limits counts together: job, number of the limit, value there.
+    limit_taken = Each(
+        "hub:limit_taken:{group}", "zset", "tasks of the group that run, and those that it has let into the queue",
+        "a member while it counts",
+    )  # fmt: skip
+    limit_held = Each(
+        "hub:limit_held:{group}", "zset", "task that waits beside the queue until the group has room -> its place",
+        "a member while it waits",
+    )  # fmt: skip
+    limit_starts = Each(
+        "hub:limit_starts:{group}", "list", "when tasks of the group have started, on the hub clock, the last first",
+        "an hour after the last counts",
+    )  # fmt: skip
+    limit_groups = Each("hub:limit_groups:{job}", "set", "groups that count a task", "a member while it counts one")
+    limited = Each("hub:limited:{job}", "set", "groups in which tasks wait for room", "a member while one waits")
+    limit_backlog = Each(
+        "hub:limit_backlog:{job}", "zset", "task that waited when the job got other limits, or has come since -> place",
+        "a member until it is let into the queue",
+    )  # fmt: skip
+    limit_old = Each(
+        "hub:limit_old:{job}", "set", "groups of the limits that a job had, whose tasks are to join the backlog",
+        "a member until they have",
+    )  # fmt: skip
+    limit_running = Each(
+        "hub:limit_running:{job}", "zset", "tasks that ran when the job got other limits, and are still to be counted",
+        "a member until it is",
+    )  # fmt: skip
+    limit_backlogs = One("hub:limit_backlogs", "set", "jobs with a backlog", "a member while it has one")
+    limits_due = One(
+        "hub:limits_due", "zset", "group in which tasks wait -> when it may have room, on the hub clock",
+        "a member until then",
+    )  # fmt: skip
+    slot_losses = One(
+        "hub:slot_losses",
+        "list",
+        "task|bundle|slot of leases of tasks that ended early",
+        "an entry until a hub has read it",
+    )
     slow_schema = Each(
         "hub:slow_schema:{digest}", "string", "how long checking a payload against this schema took",
         "one day", seconds=86400,

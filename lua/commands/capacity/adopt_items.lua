@@ -22,6 +22,7 @@ command.change('capacity/adopt_items', {
       holders.note(slot, session[4])
       redis.call('HSET', keys.lent(part), slot, session[3] or '')
       served_caps.count(slot, a.pool)
+      team_shares.count(slot, a.pool, redis.call('HGET', keys.slot(slot), 'holder') or '')
     end
     adopted = adopted + 1
     if a.place == 'free' and fresh then
@@ -54,6 +55,7 @@ command.change('capacity/adopt_items', {
       elseif slot and not same and (record[3] ~= 'lent' or redis.call('EXISTS', keys.session(slot)) == 0) then
         local attributes, warm = slot_classes.of(slot)
         served_caps.uncount(slot)
+        team_shares.uncount(slot)
         slots.drop(slot, record[2], record[4])
         adopt(slot, item, node, idle_ms, record[5], attributes, warm)
       end

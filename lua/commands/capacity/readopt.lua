@@ -6,10 +6,12 @@
 -- Give a lease that its node has reported without label, run and holder, as plain clients do, those that the hub remembers.
 local function name(a, record)
   endings.uncount(a.slot, record.label)
+  team_shares.uncount(a.slot)
   redis.call('HSET', keys.session(a.slot), 'labelKey', a.label, 'runId', a.run, 'holder', a.holder)
   redis.call('HSET', keys.slot(a.slot), 'label', a.label, 'run', a.run, 'holder', a.holder)
   holders.note(a.slot, a.holder)
   bundles.note(a.slot, a.token, a.holder)
+  team_shares.count(a.slot, record.pool, a.holder)
   redis.call('ZADD', keys.in_flight(a.label), numbers.whole(store.now_ms), a.slot)
   if a.run ~= '' then leases.note_run(a.slot, a.run) end
 end

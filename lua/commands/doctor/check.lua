@@ -8,6 +8,7 @@ command.read('doctor/check', {
   '...subjects',         -- the arguments of each subject
 }, function(a, argv)
   local check, answers = doctor.checks[a.kind], {}
+  store.job_terms = true  -- jobs are asked for their terms also where the store has forgotten that there are any
   local limits = {timeout_ms = a.timeout_ms, grace_ms = a.grace_ms}
   for i = 5, #argv, a.fields do
     local words = {}

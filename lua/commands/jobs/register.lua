@@ -18,6 +18,8 @@ command.add('jobs/register', {
   'backoff_ms',     -- pause after the first failed attempt of such a task
   'result_schema',  -- schema of the results of its tasks, '' for none
   'validate',       -- '1': the payload of a task has to fit the schema
+  'needs',          -- the slots that each of its tasks needs, as bundle_wishes.read wants it, '' for none
+  'limits',         -- JSON of the limits on its tasks, as of job_limits.of, '' for none
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
@@ -62,6 +64,9 @@ command.add('jobs/register', {
   else
     redis.call('HDEL', keys.job(a.full), 'validate')
   end
+  if a.needs == '' then redis.call('HDEL', keys.job(a.full), 'needs') else redis.call('HSET', keys.job(a.full), 'needs', a.needs) end
+  if a.needs ~= '' then redis.call('HSET', keys.store, 'job_terms', '1') end
+  if limit_changes.apply(a.full, a.limits) then limit_rooms.let_in_due(0) end
   if not owner then
     workers.create(a.worker, a.user)
     incarnations.take_over(a.worker, a.incarnation)

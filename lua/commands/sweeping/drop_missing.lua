@@ -10,7 +10,10 @@ command.finish('sweeping/drop_missing', {
     local list = record[3] == 'free' and keys.available(record[2] or '') or keys.inuse(record[2] or '')
     if record[1] and record[3] ~= 'held' and not redis.call('LPOS', list, record[1])
       and (record[3] == 'free' or redis.call('EXISTS', keys.session(slot)) == 0) then
-      if record[3] == 'lent' then served_caps.uncount(slot) end
+      if record[3] == 'lent' then
+        served_caps.uncount(slot)
+        team_shares.uncount(slot)
+      end
       slots.drop(slot, record[2], record[4])
       history.slot('slot.withdrawn', {slot = slot, node = record[5], pool = record[2]}, 'missing')
       if redis.call('EXISTS', keys.node(record[4])) == 1 then redis.call('HSET', keys.orders(record[4]), 'republish', '1') end

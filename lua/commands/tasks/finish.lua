@@ -12,6 +12,7 @@ command.finish('tasks/finish', {
   if not owner then return {'worker'} end
   if owner ~= a.user then return {'owner'} end
   local touched, words = {}, {}
+  call_state.by_worker = true
   local function take(id, status, error, claim, result)
     local unfit = status == 'unfit'
     if unfit then status = 'failed' end

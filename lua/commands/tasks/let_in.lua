@@ -2,5 +2,6 @@
 command.finish('tasks/let_in', {
   'limit: number',  -- most tasks in this call
 }, function(a)
-  return {'ok', job_queue.let_in(a.limit)}
+  limit_rooms.let_in_due(a.limit)
+  return {'ok', put_off_tasks.let_in(a.limit)}
 end)

@@ -1,7 +1,7 @@
 -- Change the status of a task, for the user of its worker, a superuser, or, to cancel it, its submitter. Safe to repeat: the request
 -- that made the last change gets the same answer. A call that names a claim counts only for that claim.
 -- Returns {'ok', task} as `job_queue.task_reply` returns it | {'task'} (unknown) | {'forbidden'} | {'conflict', status} (the status
---   does not allow it, or the task was claimed again)
+--   does not allow it, or the task was claimed again) | {'terms', status} (it needs slots or is kept by a limit: a worker alone claims it)
 command.finish('tasks/move', {
   'id',
   'status',     -- the new status
@@ -31,7 +31,14 @@ command.finish('tasks/move', {
   if not (allowed[t.status] and allowed[t.status][a.status]) then return {'conflict', t.status} end
 
   if a.status == 'claimed' then
+    -- Slots come with the claim of a worker alone.
+    if store.job_terms and (task_slots.wish(t.job) or not limited_tasks.has_room(t)) then return {'terms', t.status} end
     blocked.take_out(t)
+    if store.job_terms then
+      limited_tasks.keep_out(t, true)
+      limit_counts.start(t)
+      limit_rooms.let_others_in()
+    end
     tasks.relist(t, a.status)
     redis.call('HSET', keys.task(a.id), 'status', a.status, 'last', a.request)
     redis.call('ZADD', names.is_internal(t.job) and keys.internal_tasks or keys.ownerless, store.clock_ms, a.id)
@@ -45,6 +52,7 @@ command.finish('tasks/move', {
     events.status(t)
   else
     local worker = (a.status == 'cancelled' or owner ~= a.user) and t.worker
+    call_state.by_worker = not worker
     if a.status == 'failed' then
       outcomes.fail(t, a.error, a.request)
     else

@@ -6,7 +6,7 @@ command.finish('workers/beat', {
 }, function(_, argv)
   local answers, readings = {}, {}
   for i = 1, #argv, 2 do
-    local worker = redis.call('HMGET', keys.worker(argv[i]), 'user', 'beat')
+    local worker = redis.call('HMGET', keys.worker(argv[i]), 'user', 'beat', 'lends')
     if not worker[1] then
       answers[#answers + 1] = 0
     elseif worker[1] ~= argv[i + 1] then
@@ -17,6 +17,7 @@ command.finish('workers/beat', {
       readings[#readings + 1] = store.clock_ms
       readings[#readings + 1] = argv[i]
       answers[#answers + 1] = beat
+      if worker[3] then task_renewals.renew(argv[i]) end
     end
   end
   if #readings > 0 then redis.call('ZADD', keys.worker_beats, unpack(readings)) end

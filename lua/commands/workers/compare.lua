@@ -40,7 +40,7 @@ command.change('workers/compare', {
 
   -- Give the worker a task whose claim was lost, and which no worker has claimed here.
   local was_away = store.reopened_ms and store.clock_ms - store.reopened_ms < 4 * a.patience_ms
-  local function adopt(t, claim)
+  local function adopt(t, claim, bundle)
     job_queue.leave(t)
     if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
     tasks.relist(t, 'running')
@@ -49,6 +49,8 @@ command.change('workers/compare', {
     redis.call('HSET', keys.task(t.id), 'status', 'running', 'worker', a.worker, 'claim', claim, 'started', t.started,
       'last', 'held:' .. claim)
     redis.call('SADD', keys.worker_tasks(a.worker), t.id)
+    if bundle then task_slots.bind(t, bundle) end
+    if store.job_terms then limit_counts.resume(t) end
     progress.listen(t)
     history.note('task.held', 'task', t.id, 'job', t.job, 'worker', a.worker)
     events.status(t)
@@ -57,7 +59,9 @@ command.change('workers/compare', {
     local t = here[id] ~= claim and tasks.read(id)
     local newer = t and tonumber(claim) > tonumber(t.claim or '0') and tonumber(claim) <= store.now_us
     if t and t.status == 'pending' and newer then
-      if was_away and redis.call('SISMEMBER', keys.worker_jobs(a.worker), t.job) == 1 then adopt(t, claim) end
+      local bundle = task_slots.of_task(t)
+      local may_have = (bundle or not task_slots.wish(t.job)) and redis.call('SISMEMBER', keys.worker_jobs(a.worker), t.job) == 1
+      if was_away and may_have then adopt(t, claim, bundle) end
     elseif t then
       lost[#lost + 1] = id
     end
