@@ -127,6 +127,7 @@ class Checks:
             "workers": Check(words.WORKERS, worker, timeout_ms, grace_ms, batch=WORKERS_BATCH),
             "links": Check(words.LINKS, _shown_link),
             "jobs": Check(words.JOBS, _called("job")),
+            "groups": Check(words.GROUPS, _shown_group),
             "counts": Check(words.COUNTS, _called("job"), batch=ALL_AT_ONCE, plainly=self._miscounts),
             "holdings": Check(words.HOLDINGS, lambda each: self._store.keys.used(each[0]), plainly=self._held),
             "providers": Check(words.PROVIDERS, _called("provider")),
@@ -247,6 +248,11 @@ def _key_words(kind: str, wanted: str) -> list[str]:
     if not wanted:
         return ["unknown"]
     return [] if kind == wanted else ["wrong type"]
+
+
+def _shown_group(subject: Subject) -> str:
+    job, _, limit = subject[0].partition("\t")
+    return f"limit {limit} of job {job}"
 
 
 def _shown_link(subject: Subject) -> str:

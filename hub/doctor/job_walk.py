@@ -17,10 +17,11 @@ INDEXES = (
     *("room_tasks", "job_tasks", "job_queue", "heads", "later", "ownerless", "internal_tasks", "runtimes", "silences"),
     *("held_tasks", "finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
     *("room_providers", "hung_up", "blocked", "settling", "schedules", "room_schedules"),
+    *("limit_taken", "limit_held", "limit_backlog", "limit_groups", "limited", "limits_due"),
 )
 SINGLES = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that must belong to a record
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")
-_OF_JOBS = ("job", "job_queue", "job_workers")
+_OF_JOBS = ("job", "job_queue", "job_workers", "limit_backlog", "limit_old")
 
 Check = Callable[[str, Iterable[Subject]], Awaitable[Any]]
 
@@ -41,6 +42,8 @@ class JobWalk:
         await self._check("schedules", [(each,) for each in ids.get("schedule", ())])
         await self._check_workers(each for kind in _OF_WORKERS for each in ids.get(kind, ()))
         await self._check_jobs([(full, "") for kind in _OF_JOBS for full in ids.get(kind, ())])
+        groups = dict.fromkeys(each for kind in ("limit_taken", "limit_held") for each in ids.get(kind, ()))
+        await self._check("groups", [(group,) for group in groups])
         lists = ids.get("job_tasks", ())
         await self._check_jobs([(of, name) for name in lists if (of := name.split(":", 2)[-1]).count(":") > 1])
         for kind in INDEXES:

@@ -19,13 +19,14 @@ from hub.store.store import Store
 BATCH = 64  # tasks of a removed worker per script, which takes about 2 ms
 _log = get_logger("hub.doctor")
 _OF_TEAMS = {"not of its team", "recalled in vain"}
+_OF_TASKS = {"not of its task"}
 _ENDS_THE_LEASE = {"overdue", "footprint gone"}
 # The order of repairs: the place of a slot, then its lease, then the indexes that follow from both. For jobs and tasks:
 # the records, then the indexes that point to them, then the counts.
 _ORDER = (
     *("store", "places", "slots", "members", "shares", "reserver", "nodes", "parts", "pools", "lifetimes", "libraries"),
     *("classed", "offers", "hubs", "tickets", "runs", "listings", "lines", "team_lines", "wants", "queues", "waits"),
-    *("jobs", "workers", "links", "tasks", "providers", "schedules", "entries"),
+    *("jobs", "workers", "links", "tasks", "providers", "schedules", "entries", "groups"),
 )
 
 
@@ -39,6 +40,7 @@ class Repairer:
         self._counts = RecordCounts(store)
         self._holdings = Holdings(store)
         self._script = store.script("doctor/repair")
+        self._leases_ms = int((settings.borrow_ttl_sweep_s + SLACK_S) * 1000)
         self._node_ms = int((settings.node_timeout_s + settings.node_sweep_interval_s + SLACK_S) * 1000)
         # The checks whose findings need more than the repair of the same name in `lua/doctor.lua`.
         self._ways = {
@@ -98,10 +100,12 @@ class Repairer:
             await self._run("counter", token or "0")
         if words & _ENDS_THE_LEASE:
             await self._hub.leases.lapse([slot])
-        if words - _ENDS_THE_LEASE - _OF_TEAMS - {"token above"}:
+        if words - _ENDS_THE_LEASE - _OF_TEAMS - _OF_TASKS - {"token above"}:
             await self._run("slots", slot)
         if words & _OF_TEAMS:
             await self._run("team_leases", slot)
+        if words & _OF_TASKS:
+            await self._run("task_leases", slot, self._leases_ms)
         if "node unknown" in words:
             await self._run("unmanaged", slot, self._node_ms)
 

@@ -41,6 +41,7 @@ SLOTS = {
     "token left": Trouble("C3", "not lent, but its node is told a token"),
     "token above": Trouble("C2", "its token is above the counter, so that the next lease's would not be greater"),
     "overdue": Trouble("C10", "its lease is over by more than a sweep interval"),
+    "not of its task": Trouble("C10", "lent to a task that does not have it, whose end would not end the lease"),
     "footprint for ever": Trouble("C12", "a footprint that never lapses, and no session"),
 }
 PLACES = {
@@ -164,6 +165,15 @@ TASKS = {
     "held by the dead": Trouble("C10", "claimed by a worker that is gone, and nothing would ever end it"),
     "endless": Trouble("C10", "claimed by no worker, and nothing would ever end it"),
     "never forgotten": Trouble("C12", "over, but not among those that are forgotten some day"),
+    "not under its limits": Trouble("C9", "claimed or in its queue, but not counted so under each limit of its job"),
+    "slots lost": Trouble("C9", "has lost a slot, and its attempt would go on without"),
+    "slots lapse": Trouble("C10", "has slots that the heartbeats of its worker do not renew"),
+    "slots left": Trouble("C12", "says that it has slots, but no worker has it"),
+}
+GROUPS = {
+    "unknown": Trouble("C9", "its job has no such limit, so that what it keeps would wait for ever"),
+    "unlisted": Trouble("C9", "not among the groups of its job, whose next limits would not let go of its tasks"),
+    "forgotten": Trouble("C9", "has room, or will have it, and nothing would let in the tasks that it keeps"),
 }
 ENTRIES = {"stray": Trouble("C12", "names what does not belong there")}
 # A stray member of these indexes does harm, and each has a sentence of its own.
@@ -172,6 +182,9 @@ ENTRY_STRAYS = {
     "job_queue": Trouble("C9", "would let a task be claimed that does not wait there"),
     "heads": Trouble("C9", "would have a queue looked at that is empty"),
     "later": Trouble("C9", "would queue a task that is not put off"),
+    "limit_taken": Trouble("C9", "counts a task that neither runs nor is queued under this limit, whose room is lost"),
+    **dict.fromkeys(("limit_held", "limit_backlog"), Trouble("C9", "keeps a task that does not wait there")),
+    "limits_due": Trouble("C12", "says that a limit has room in more than a day, which none takes"),
     "blocked": Trouble("C9", "says that a task waits for others that does not"),
     "task_children": Trouble("C12", "names a task that does not wait for it", settles=True),
     "settling": Trouble("C12", "names a task that no other waits for", settles=True),
@@ -203,6 +216,9 @@ JOBS = {
     "unlisted": Trouble("C12", "not listed as what it is, active or soft-deleted"),
     "head": Trouble("C9", "the first in its queue is not what workers of many jobs find it by"),
     "deleted": Trouble("C10", "soft-deleted, though workers serve it or tasks wait for it"),
+    "terms forgotten": Trouble("C9", "has needs or limits, and the store says that no job has"),
+    "terms unreadable": Trouble("C9", "what it needs, or its limits, cannot be read, so that its tasks run without"),
+    "backlog": Trouble("C9", "has tasks that waited when its limits changed, and nothing would let them in"),
 }
 COUNTS = {
     "tasks": Trouble("C12", "the number kept of its tasks is not how many there are"),

@@ -57,7 +57,7 @@ async def furnish(hub: Hub, redis: Redis) -> Shop:
         shop.ids[name] = task.id
 
     async def claim(name: str, worker: str, claim: Claim) -> None:
-        (task,) = await hub.tasks.claim(shop.ids[worker], USER, claim)
+        (task,) = await hub.claims.claim(shop.ids[worker], USER, claim)
         assert task.id == shop.ids[name]
 
     await submit("over", GONE)

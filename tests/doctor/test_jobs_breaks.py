@@ -390,15 +390,15 @@ async def repair(hub: Hub) -> None:
 
 async def test_a_pending_task_missing_from_its_queue_can_be_claimed_after_the_repair(shop: Shop, hub: Hub) -> None:
     shop.redis.delete(f"hub:queue:{JOB}")
-    assert await hub.tasks.claim(shop.local, USER) == []
+    assert await hub.claims.claim(shop.local, USER) == []
     await repair(hub)
-    assert [task.id for task in await hub.tasks.claim(shop.local, USER)] == [shop.waiting]
+    assert [task.id for task in await hub.claims.claim(shop.local, USER)] == [shop.waiting]
 
 
 async def test_an_ended_task_in_a_queue_is_not_claimed(shop: Shop, hub: Hub) -> None:
     shop.redis.zadd(f"hub:queue:{JOB}", {shop.dead: 5})
     await repair(hub)
-    assert [task.id for task in await hub.tasks.claim(shop.local, USER, Claim(5))] == [shop.waiting]
+    assert [task.id for task in await hub.claims.claim(shop.local, USER, Claim(5))] == [shop.waiting]
     assert (await hub.tasks.get(shop.dead)).status == "failed"
 
 

@@ -69,7 +69,7 @@ class Life:
 
     async def _work(self, worker: str) -> None:
         wanted = Claim(self._rolls.randrange(1, 4), self._rolls.random() < 0.7, self._rolls.choice((0, 60_000)))
-        tasks = await self._hub.tasks.claim(worker, USER, wanted)
+        tasks = await self._hub.claims.claim(worker, USER, wanted)
         words = ("completed", "failed", "pending", "cancelled")
         await self._hub.tasks.finish(worker, USER, [Result(t.id, self._rolls.choice(words), "so") for t in tasks[1:]])
         for task in tasks[:1]:
