@@ -13,9 +13,11 @@ from hub.capacity.nodes.nodes import Nodes
 from hub.capacity.pool_rules import PoolRules
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
+from hub.capacity.task_slots import TaskSlots
 from hub.capacity.tickets import Tickets
 from hub.capacity.watching import Watching
 from hub.hooks.hooks import Hooks
+from hub.jobs.claims import TaskClaims
 from hub.jobs.jobs import Jobs
 from hub.jobs.pages import Pages
 from hub.jobs.presence import Presence
@@ -62,6 +64,7 @@ class Hub:
         self.workers = Workers(store, settings, pages)
         self.jobs = Jobs(store, settings, pages, recent)
         self.tasks = Tasks(store, settings, self.jobs, pages, recent)
+        self.claims = TaskClaims(store, settings, self.tasks, TaskSlots(store, self.bundles, settings))
         self.schedules = Schedules(store, settings, pages)
         self.progress = Progress(store)
         self.validation = Validation()

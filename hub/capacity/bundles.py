@@ -65,6 +65,13 @@ class Bundles:
             self._memory.lent(lease)
         return found
 
+    async def remember(self, bundle: str) -> bool:
+        """Remember the leases of a bundle that was lent otherwise than by a borrow; return whether any is live."""
+        found = (await self.of(bundle)).leases
+        for lease in found:
+            self._memory.lent(lease)
+        return bool(found)
+
     async def _try(self, wanted: BorrowRequest, repeated: bool) -> LentBundle | Waiting:
         reply = await self._borrow(
             bundle=wanted.bundle, hopes=int(wanted.hopes), **self._borrowing.terms(wanted),

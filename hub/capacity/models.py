@@ -150,6 +150,7 @@ _WHY = {
     "idle": "it was not used for its idle time",
     "max-hold": "it was held for as long as the rule of its pool allows",
     "recall": "it was recalled for a team below its guarantee",
+    "task": "its task has ended",
     "bundle": "another slot of its bundle was lost, and they were held together",
     "deleted": "another program ended it",
 }
@@ -170,7 +171,7 @@ class LeaseHolder:
     """The holder of a lease or a ticket. `user`, `team` and `user_id` are those of the token that borrowed, None and
     empty for a shared secret; `name` and `run_name` are what the caller calls itself and its run, `client` is its
     address. The holder of a lease of a bundle has the id of that, the number of the slot in it, and whether they are
-    held together.
+    held together; that of a lease of a task has its id.
     """
 
     user: str | None
@@ -182,6 +183,7 @@ class LeaseHolder:
     bundle: str = ""
     unit: int = 0
     together: bool = False
+    task: str = ""
 
     @cached_property
     def text(self) -> str:
@@ -193,6 +195,8 @@ class LeaseHolder:
             said["runName"] = self.run_name
         if self.bundle:
             said |= {"bundle": self.bundle, "unit": self.unit, **({"together": True} if self.together else {})}
+        if self.task:
+            said["task"] = self.task
         return orjson.dumps(said).decode()
 
     def shown(self) -> dict[str, str | None]:
@@ -203,12 +207,13 @@ class LeaseHolder:
     def read(cls, text: str | None) -> LeaseHolder | None:
         """Return the holder that a text of the store describes; None for a lease whose holder is not known."""
         said = read_item(text) if text else {}
-        names = ("name", "client", "userId", "runName", "bundle")
-        name, client, user_id, run_name, bundle = (each if isinstance(each := said.get(n), str) else "" for n in names)
+        names = ("name", "client", "userId", "runName", "bundle", "task")
+        texts = [each if isinstance(each := said.get(name), str) else "" for name in names]
+        name, client, user_id, run_name, bundle, task = texts
         user, team = (each if isinstance(each := said.get(n), str) else None for n in ("user", "team"))
         unit = each if isinstance(each := said.get("unit"), int) else 0
         together = said.get("together") is True
-        return cls(user, team, name, client, user_id, run_name, bundle, unit, together) if said else None
+        return cls(user, team, name, client, user_id, run_name, bundle, unit, together, task) if said else None
 
 
 def holder_text(value: Any) -> str:

@@ -54,7 +54,7 @@ class Jobs:
             self._register, full=full, id=new_id(self._realm), schema=wanted.schema, digest=schema_digest(schema),
             worker=wanted.worker or new_id(self._realm), user=user, incarnation=wanted.incarnation,
             attempts=wanted.max_attempts, backoff_ms=wanted.backoff_ms, result_schema=wanted.result_schema,
-            validate=int(wanted.validate),
+            validate=int(wanted.validate), needs=wanted.needs, limits=wanted.limits,
         )  # fmt: skip
         reply = await register(made_for="known" if wanted.worker else "new")
         match reply:

@@ -91,7 +91,8 @@ class JobDemand:
 class TaskRecord(NamedTuple):
     """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is the time before which it cannot
     be claimed, None for no such time; `claim` names its last claim; `waits_for` is the number of tasks that must end
-    before it; `stood` is True when a submit with a unique key made no task and is answered with this earlier one.
+    before it; `stood` is True when a submit with a unique key made no task and is answered with this earlier one;
+    `slots` is the bundle of slots that it has while a worker holds it, '' for none.
     """
 
     id: str
@@ -113,6 +114,7 @@ class TaskRecord(NamedTuple):
     claim: str = ""
     waits_for: int = 0
     stood: bool = False
+    slots: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,8 @@ class ProviderRecord(Named):
 class JobRequest:
     """A job as a worker registers it. worker: None has a new worker made. incarnation: the process that is the worker.
     max_attempts, backoff_ms: for tasks that are submitted without a choice of their own. validate: refuse a payload
-    that does not fit the schema.
+    that does not fit the schema. needs: the slots that each task needs, a `BundleWish.text`, '' for none. limits: on
+    its tasks, JSON as `lua/job_limits.lua` has it, '' for none.
     """
 
     room: str
@@ -176,6 +179,8 @@ class JobRequest:
     backoff_ms: int = 1000
     result_schema: str = ""
     validate: bool = False
+    needs: str = ""
+    limits: str = ""
 
 
 @dataclass(frozen=True)
@@ -235,6 +240,7 @@ class Claim:
     """The options of a claim of at most `most` tasks. start: the tasks become `running` at once. max_runtime_ms: a task
     that runs longer fails, 0 for no limit. request: for a minute, the same request id is answered with the same tasks.
     final: an answer without tasks is remembered for the request id too. incarnation: the process that is the worker.
+    holder: who holds the slots of the tasks, a `LeaseHolder.text`, '' where the caller may borrow none.
     """
 
     most: int = 1
@@ -243,6 +249,16 @@ class Claim:
     request: str = field(default="")
     final: bool = True
     incarnation: str = ""
+    holder: str = field(default="", repr=False)
+
+
+class Lacking(NamedTuple):
+    """What a claim lacks: the job that has tasks, the slots that each needs (`BundleWish.text`), and the ticket under
+    which the worker waits for them."""
+
+    job: str
+    needs: str
+    ticket: str
 
 
 class ReturnedValue(NamedTuple):

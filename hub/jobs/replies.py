@@ -11,7 +11,7 @@ def task_of(reply: Any) -> TaskRecord:
     """Return the task that a reply of `lua/job_queue.lua` describes."""
     (
         task, job, room, status, at, user, started, done, worker, error, attempt, most, priority, due, payload, place,
-        claim, waits_for,
+        claim, waits_for, slots,
     ) = reply  # fmt: skip
     return TaskRecord(
         id=task,
@@ -32,6 +32,7 @@ def task_of(reply: Any) -> TaskRecord:
         due_us=int(due) if due else None,
         claim=claim,
         waits_for=waits_for or 0,
+        slots=slots,
     )
 
 

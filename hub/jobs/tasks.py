@@ -1,12 +1,10 @@
-"""Tasks: to submit, claim, report, retry, list and wait for them."""
+"""Tasks: to submit, report, retry, list and wait for them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,32 +12,27 @@ from hub.errors import (
     Forbidden,
     InvalidTaskTransition,
     KeyReused,
-    NotSent,
     Settling,
-    StoreUnavailable,
     TaskNotFound,
     UnknownReply,
-    WorkerNotFound,
 )
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import Jobs, new_id, no_job
-from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Outcome, Page, Result, TaskInFull, TaskRecord
+from hub.jobs.models import STATUSES, TERMINAL, Options, Outcome, Page, Result, TaskInFull, TaskRecord
 from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.jobs.quotas import EACH_BYTES, exceeded
 from hub.jobs.recent import Recent
 from hub.jobs.replies import shown_of, task_of
 from hub.jobs.submits import BATCH, after_of, batches, derived, request_of, unique_of, unknown_parents
-from hub.jobs.workers import not_yours, superseded, unknown
+from hub.jobs.workers import not_yours, unknown
 from hub.observability import metrics
 from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.store import Store
 
-PLAIN, ONE = Options(), Claim()
+PLAIN = Options()
 KEY_S = 86_400  # most seconds for which an Idempotency-Key of a submit is remembered
-SETTLES_S = 5.0  # most seconds that a claim waits, after a loss, for hubs to report ended tasks; they take two at most
-LOOK_S = 0.25  # how often such a claim asks again, because it can go on as soon as all hubs have reported
 
 
 async def _unchecked() -> str:
@@ -53,7 +46,6 @@ class Tasks:
     def __init__(self, store: Store, settings: Settings, jobs: Jobs, pages: Pages, recent: Recent) -> None:
         # An Idempotency-Key is remembered while the tasks that it made are kept, and for a day at most.
         self._realm = settings.realm
-        self._served, self._empty = (metrics.claims.labels(outcome) for outcome in ("tasks", "none"))
         self._keep_s = max(1, min(KEY_S, int(settings.task_retention_s or KEY_S)))
         self._store = store
         self._jobs = jobs
@@ -61,7 +53,6 @@ class Tasks:
         self._recent = recent
         self._dispatch = Dispatch(store, self._keep_s, self._recent)
         self._submit = store.script("tasks/submit")
-        self._claim = store.script("tasks/claim")
         self._move = store.script("tasks/move")
         self._finish = store.script("tasks/finish")
         self._describe = store.script("tasks/describe")
@@ -130,88 +121,6 @@ class Tasks:
                 raise exceeded(refusal)
         raise UnknownReply(self._submit.name, reply)
 
-    async def claim(
-        self, worker: str, user: str, wanted: Claim = ONE, gone: Callable[[], Awaitable[bool]] | None = None
-    ) -> list[TaskRecord]:
-        """Claim the first tasks in the queues of the worker's jobs and return them; an empty list when there are none.
-        Raises `WorkerNotFound`, `Forbidden` and `Superseded`.
-
-        After a loss of the store this waits until hubs have reported the tasks that ended, and raises `Settling` if
-        that takes too long. It then claims nothing when `gone()` says that the caller is gone.
-        """
-        until = time.monotonic() + SETTLES_S
-        while (found := await self._claimed(worker, user, wanted)) is None:
-            if time.monotonic() > until:
-                raise Settling("The store was lost, and hubs have yet to say which tasks have ended.", retry_after_s=1)
-            await asyncio.sleep(LOOK_S)
-            if gone and await gone():
-                return []
-        return found
-
-    async def _claimed(self, worker: str, user: str, wanted: Claim) -> list[TaskRecord] | None:
-        """Claim as `claim` does; return None while hubs have yet to report which tasks have ended."""
-        request = wanted.request or random_hex(8)
-        try:
-            reply = await self._claim(
-                worker=worker, user=user, most=wanted.most, start=int(wanted.start), runtime_ms=wanted.max_runtime_ms,
-                request=request, keyed=int(bool(wanted.request)), final=int(wanted.final),
-                incarnation=wanted.incarnation,
-            )  # fmt: skip
-        except (StoreUnavailable, asyncio.CancelledError) as error:
-            if not (isinstance(error, NotSent) or wanted.request):  # the caller cannot ask again for its tasks
-                self._store.later(partial(self._give_back, worker, user, request))
-            raise
-        match reply:
-            case ["ok", *tasks]:
-                metrics.tasks_claimed.inc(len(tasks))
-                (self._served if tasks else self._empty).inc()
-                return [task_of(task) for task in tasks]
-            case ["settling", _]:
-                return None
-            case ["worker"]:
-                raise unknown(worker)
-            case ["forbidden"]:
-                raise not_yours(worker)
-            case ["superseded"]:
-                raise superseded(worker)
-        raise UnknownReply(self._claim.name, reply)
-
-    async def _give_back(self, worker: str, user: str, request: str) -> None:
-        """Queue the tasks of a claim again whose answer was lost: its worker does not know that it holds them."""
-        keys = self._store.keys
-        held = list(await self._store.read("SMEMBERS", keys.worker_tasks(worker)))
-        found = await self._store.read_all(("HMGET", keys.task(task), "last", "claim") for task in held)
-        lost = [
-            Result(task, "pending", claim=claim or "")
-            for task, (by, claim) in zip(held, found, strict=True)
-            if by == request
-        ]
-        if lost:
-            with suppress(WorkerNotFound, Forbidden):  # the worker was removed meanwhile
-                await self.finish(worker, user, lost)
-
-    async def claim_or_wait(
-        self, worker: str, user: str, wanted: Claim, wait_s: float, gone: Callable[[], Awaitable[bool]] | None = None
-    ) -> list[TaskRecord]:
-        """Claim as `claim` does, but wait for at most `wait_s` seconds for a task where there is none; claim nothing
-        once `gone()` says that the caller is gone. An empty answer is not remembered for the request id, so that the
-        caller can ask again with the same id.
-        """
-        wanted = replace(wanted, final=False)
-        until = time.monotonic() + wait_s
-        while not (found := await self.claim(worker, user, wanted, gone)):
-            left_s = until - time.monotonic()
-            if left_s <= 0 or (gone and await gone()):
-                return []
-            names = await self._store.read("SMEMBERS", self._store.keys.worker_jobs(worker))
-            async with self._store.notifications.listen(
-                *(self._store.keys.job_notice(full) for full in names)
-            ) as subscription:
-                if found := await self.claim(worker, user, wanted, gone):
-                    return found
-                await subscription.wait_until(until)
-        return found
-
     async def move(
         self, task: str, status: str, error: str = "", *,
         user: str = "", superuser: bool = False, request: str = "", claim: str = "", value: str = "",
@@ -239,6 +148,10 @@ class Tasks:
                 raise no_task(task)
             case ["forbidden"]:
                 raise Forbidden(f"Task {dashed(task)} is moved by its worker's owner or a superuser alone")
+            case ["terms", _]:
+                raise InvalidTaskTransition(
+                    f"Task {dashed(task)} needs slots or is kept by a limit of its job: only a worker's claim starts it"
+                )
             case ["conflict", was]:
                 raise InvalidTaskTransition(f"Task {dashed(task)} is {was}; it cannot become {status}")
         raise UnknownReply(self._move.name, reply)

@@ -147,6 +147,12 @@ class Workers:
         keys = self._store.keys
         return bool(await self._store.read("EXISTS", keys.worker_jobs(worker), keys.worker_providers(worker)))
 
+    async def needs(self, worker: str) -> list[str]:
+        """Return what tasks of each of the worker's jobs need, as `JobRequest.needs`."""
+        keys = self._store.keys
+        names = await self._store.read("SMEMBERS", keys.worker_jobs(worker))
+        return [text or "" for text in await self._store.read_all(("HGET", keys.job(full), "needs") for full in names)]
+
     async def page(self, limit: int, offset: int) -> Page[WorkerRecord]:
         """Return a page of the workers of all users."""
         return await self._pages.read([self._store.keys.workers], limit, offset, self.several)

@@ -27,7 +27,8 @@ _log = get_logger("hub.sweeping")
 
 @dataclass
 class TaskSweep(Sweep):
-    """The result of one pass. `scanned` sums all changes; `expired` counts tasks that ran too long or were silent."""
+    """The result of one pass. `scanned` sums all changes; `expired` counts tasks that ran too long, were silent
+    or lost a slot."""
 
     due: int = 0
     fired: int = 0
@@ -49,6 +50,7 @@ class TaskSweeperService:
         self._overdue = OverdueWorkers(store)
         self._ended = Ended(store)
         self._let_in = store.script("tasks/let_in")
+        self._fail_slotless = store.script("tasks/fail_slotless")
         self._schedules = Schedules(store, settings, Pages(store))
         self._go_on = store.script("tasks/settle")
         self._forget = store.script("tasks/forget")
@@ -57,7 +59,10 @@ class TaskSweeperService:
         """Make one pass and return its result."""
         started = time.monotonic()
         done = TaskSweep()
-        steps = (self._fire, self._let_due_in, self._settle, self._fail_overdue, self._remove_hung_up, self._bury)
+        steps = (
+            self._fire, self._let_due_in, self._settle, self._fail_overdue, self._fail_without_slots,
+            self._remove_hung_up, self._bury,
+        )  # fmt: skip
         await in_turn("task", done, *steps, self._count_ended, self._forget_old)
         done.scanned = done.fired + done.due + done.expired + done.hung_up + done.forgotten
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
@@ -81,6 +86,17 @@ class TaskSweeperService:
 
     async def _fail_overdue(self, done: TaskSweep) -> None:
         done.expired = await self._overdue.fail("runtime", 0) + await self._overdue.fail("silent", 0)
+
+    async def _fail_without_slots(self, done: TaskSweep) -> None:
+        for _ in range(BITES_MAX):
+            match await self._fail_slotless(limit=BATCH):
+                case ["ok", failed, more]:
+                    done.expired += failed
+                    metrics.tasks_overdue.labels("slotless").inc(failed)
+                case reply:
+                    raise UnknownReply(self._fail_slotless.name, reply)
+            if not more:
+                break
 
     async def _bury(self, done: TaskSweep) -> None:
         for worker in await self._store.read("SRANDMEMBER", self._store.keys.dead_workers, BATCH):
