@@ -26,7 +26,7 @@ KNOWN = {
     "slotId": "s2", "slot_id": "s1", "slot": "s1", "leaseToken": "1", "pools": {LABEL: 2}, "lent": {"s1": "7"},
     "bundle": "b1875000000000000001", "policy": "reuse", "kind": "slot", "id": "s1", "ticket": "fuzzed",
     "name": "HUB_BORROW_WILDCARDS", "job_name": "fuzzed:modifiers:Job",
-    "pattern": LABEL, "hook": "hook-that-nobody-added",
+    "pattern": LABEL, "team": "ml", "hook": "hook-that-nobody-added",
 }  # fmt: skip
 DOCUMENT = json.loads(FILE.read_bytes())
 OPERATIONS = [

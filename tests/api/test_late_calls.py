@@ -70,6 +70,8 @@ CALLS: dict[str, tuple[Any, dict[str, str]]] = {
     "PUT /admin/caps/{label:path}": ({"cap": 3}, {}),
     "PUT /admin/pools/{pattern:path}/rules": ({"idleSeconds": 60}, {}),
     "DELETE /admin/pools/{pattern:path}/rules": (None, {}),
+    "PUT /admin/teams/{team}": ({"label": "gpu:*", "ceiling": 3}, {}),
+    "DELETE /admin/teams/{team}": (None, {}),
     "POST /admin/tokens": ({"user": "ann", "sha256": SHA}, {}),
     "DELETE /admin/tokens/{id}": (None, {}),
     "POST /admin/hooks": (HOOK, {}),
@@ -211,7 +213,7 @@ class Stage:
             "node_id": "n1", "slot_id": "s3", "slot": lease["browserId"], "lease": lease["leaseToken"],
             "label": "gpu:a100", "worker_id": worker, "running": running, "task_id": task, "provider_id": provider,
             "room_id": "lab", "job_name": JOB, "source": "none", "hash": "", "ticket": "", "id": "", "name": "",
-            "join": "", "cookie": "", "schedule": "nightly", "pattern": "gpu:*", "hook": "",
+            "join": "", "cookie": "", "schedule": "nightly", "pattern": "gpu:*", "hook": "", "team": "ml",
             "bundle": "",
         }  # fmt: skip
         await getattr(self, f"before_{re.sub('[^a-z]+', '_', call.lower()).strip('_')}", self.nothing_more)()
@@ -264,6 +266,10 @@ class Stage:
 
     async def before_delete_admin_pools_pattern_path_rules(self) -> None:
         await self.first.made("PUT", "/admin/pools/gpu:*/rules", {"idleSeconds": 60})
+
+    async def before_delete_admin_teams_team(self) -> None:
+        await self.first.made("PUT", "/admin/teams/ml", {"label": "gpu:*", "ceiling": 3})
+        self.parts["team"] = "ml?label=gpu:*"
 
     async def before_put_admin_settings_name(self) -> None:
         self.parts["name"] = "HUB_NODE_TIMEOUT"

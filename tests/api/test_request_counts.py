@@ -143,7 +143,7 @@ async def test_the_metrics_show_held_tasks_by_job(make_api):
         await hub.jobs.register(JobRequest("r1", "analysis", "Works"), {}, USER, superuser=True)
         await worker_of(hub, "Idle")
         await hub.tasks.submit("r1", "r1:analysis:Works", ["{}"] * 3, USER)
-        await hub.tasks.claim(worker, USER, Claim(most=3))
+        await hub.claims.claim(worker, USER, Claim(most=3))
         found = await scrape(api)
         job = ("job_name", "r1:analysis:Works")
         assert (found["hub_job_workers", job], found["hub_job_tasks_held", job]) == (2, 3)
@@ -157,8 +157,8 @@ async def test_the_metrics_count_held_tasks_and_dead_letters(make_api):
         first, second = await worker_of(hub, "Held"), await worker_of(hub, "Dies")
         await hub.tasks.submit("r1", "r1:analysis:Held", ["{}"] * 3, USER)
         await hub.tasks.submit("r1", "r1:analysis:Dies", ["{}"], USER, Options(max_attempts=2, backoff_ms=0))
-        (claimed,) = await hub.tasks.claim(first, USER, Claim())
-        (doomed,) = await hub.tasks.claim(second, USER, Claim(start=True))
+        (claimed,) = await hub.claims.claim(first, USER, Claim())
+        (doomed,) = await hub.claims.claim(second, USER, Claim(start=True))
 
         async def shown():
             found = await scrape(api)
@@ -169,7 +169,7 @@ async def test_the_metrics_count_held_tasks_and_dead_letters(make_api):
         assert await shown() == (1, 0)  # it is tried again
 
         async def again():
-            return await hub.tasks.claim(second, USER, Claim(start=True)) != []
+            return await hub.claims.claim(second, USER, Claim(start=True)) != []
 
         await eventually(again)
         await hub.tasks.finish(second, USER, [Result(doomed.id, "failed", "no")])
@@ -189,7 +189,7 @@ async def test_the_tasks_of_very_many_workers_are_all_counted_and_found(make_api
                 pipe.sadd(f"hub:worker_jobs:{number:032x}", "r1:analysis:First")
             pipe.execute()
         await hub.tasks.submit("r1", "r1:analysis:Last", ["{}"], USER)
-        (task,) = await hub.tasks.claim(last, USER, Claim())
+        (task,) = await hub.claims.claim(last, USER, Claim())
         assert (await scrape(api))[("hub_tasks_held",)] == 1
         found = (await api.get("/console/tasks?status=claimed")).json()
         assert ([each["id"] for each in found["tasks"]], found["complete"]) == ([dashed(task.id)], True)
@@ -235,8 +235,8 @@ async def test_every_way_in_which_a_task_ends_is_counted_once(make_api, redis):
         await count_ended(hub)  # what ended before is not counted
         await hub.tasks.submit("r1", "r1:analysis:Ends", ["{}"] * 4, USER)
         await hub.tasks.submit("r1", "r1:analysis:Doomed", ["{}"], USER)
-        done, failed, cancelled, running = await hub.tasks.claim(worker, USER, Claim(most=4, start=True))
-        await hub.tasks.claim(doomed, USER, Claim(start=True))
+        done, failed, cancelled, running = await hub.claims.claim(worker, USER, Claim(most=4, start=True))
+        await hub.claims.claim(doomed, USER, Claim(start=True))
         redis.hincrby(f"hub:task:{done.id}", "started", -20_000_000)  # it began 20 s earlier, and was submitted
         redis.hincrby(f"hub:task:{done.id}", "at", -22_000_000)  # two seconds before that
         results = [Result(done.id, "completed"), Result(failed.id, "failed", "no")]
@@ -268,7 +268,7 @@ async def test_tasks_that_ended_in_the_same_millisecond_are_all_counted_across_b
     count = hub.store.script("tasks/count_ended")
     await count(limit=2, rest=[1])
     await hub.tasks.submit("r1", "r1:analysis:Burst", ["{}"] * 7, USER)
-    tasks = await hub.tasks.claim(worker, USER, Claim(most=7))
+    tasks = await hub.claims.claim(worker, USER, Claim(most=7))
     await hub.tasks.finish(worker, USER, [Result(task.id, "failed", "no") for task in tasks])
     seconds, micros = redis.time()
     redis.zadd("hub:finished", {task.id: seconds * 1_000_000 + micros for task in tasks[1:]})

@@ -22,6 +22,7 @@ from hub.errors import InvalidValue
 from hub.jobs.chains import links_of
 from hub.jobs.models import Job, Page, TaskRecord
 from hub.jobs.names import dashed, to_id
+from hub.jobs.terms import terms_of
 from hub.store.lenient import read_each
 from hub.wire import time_at
 
@@ -54,7 +55,8 @@ async def job(hub: HubOfAllRooms, full: str) -> Response:
     """Return a job in full."""
     found: Job = await hub.jobs.get(full)
     lengths, _, _ = await _counts(hub, [full])
-    return Answer({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
+    shown = renamed(answers.job(found, await terms_of(hub.store, full)))
+    return Answer({**shown, "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
 
 
 @router.get("/console/workers", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))

@@ -12,8 +12,10 @@ from hub.api.jobs.bodies import Slice
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.jobs import (
+    AtLimitShape,
     ClaimedTaskShape,
     JobShape,
+    LimitShape,
     ListedJobShape,
     ListedWorkerShape,
     LoggedShape,
@@ -23,9 +25,12 @@ from hub.api.shapes.jobs import (
     TaskShape,
     WorkerShape,
 )
+from hub.api.shapes.leases import GrantShape, PartShape
+from hub.capacity.wishes import BundleWish
 from hub.jobs.models import LOST, Job, Page, ProviderRecord, TaskInFull, TaskRecord, WorkerRecord
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule
+from hub.jobs.terms import JobTerms
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -52,8 +57,8 @@ def worker(found: WorkerRecord) -> ListedWorkerShape:
     return ListedWorkerShape(id=dashed(found.id), last_heartbeat=time_text(found.beat_us), job_count=found.jobs)
 
 
-def job(found: Job) -> JobShape:
-    """Return a job with its schemas and its workers."""
+def job(found: Job, terms: JobTerms) -> JobShape:
+    """Return a job with its schemas, its workers and its terms."""
     shown = JobShape(
         id=dashed(found.id),
         room_id=found.room,
@@ -66,6 +71,17 @@ def job(found: Job) -> JobShape:
     )
     if found.result_schema:
         shown["resultSchema"] = orjson.Fragment(found.result_schema)
+    if needs := BundleWish.read(terms.needs):
+        shown["needs"] = [PartShape(label=part.label, where=part.where, count=part.number) for part in needs.parts]
+        shown["sameNode"] = needs.same_node
+    if terms.limits:
+        shown["limits"] = [cast(LimitShape, each.document()) for each in terms.limits]
+        shown["atLimit"] = [
+            AtLimitShape(
+                limit=each.limit, value=each.value, running=each.running, queued=each.queued, waiting=each.waiting
+            )
+            for each in terms.at_limit
+        ]
     return shown
 
 
@@ -102,18 +118,22 @@ def task(found: TaskRecord) -> TaskShape:
     return shown
 
 
-def claimed(found: TaskRecord, *, named: bool) -> ClaimedTaskShape:
-    """Return a task for the worker that has claimed it. With `named` it has the name of the claim, which the worker
-    repeats in its reports."""
+def claimed(found: TaskRecord, slots: list[GrantShape], *, named: bool) -> ClaimedTaskShape:
+    """Return a task for the worker that has claimed it, with its slots. With `named` it has the name of the claim,
+    which the worker repeats in its reports."""
     shown = cast(ClaimedTaskShape, task(found))  # its further members are all optional
     if named:
         shown["claim"] = found.claim
+    if found.slots:
+        shown["slots"] = slots
     return shown
 
 
-def shown(found: TaskInFull) -> TaskInFullShape:
-    """Return a task in full, with its result and its progress."""
+def shown(found: TaskInFull, slots: list[str]) -> TaskInFullShape:
+    """Return a task in full, with its slots, its result and its progress."""
     document = cast(TaskInFullShape, task(found.task))  # its further members are all optional
+    if slots:
+        document["slots"] = slots
     if found.result == LOST:
         document["resultLost"] = True
     elif found.result:

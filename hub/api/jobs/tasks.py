@@ -13,7 +13,7 @@ from hub.api.callers.caller import SUBMIT, WORKER
 from hub.api.handling import long_polls, traces
 from hub.api.handling.context import check_listening, is_gone
 from hub.api.inputs import Caller, Hub
-from hub.api.jobs import answers, bodies
+from hub.api.jobs import answers, bodies, slots
 from hub.api.jobs.inputs import EnteredRoom, Key, PartOfTasks, SeenJob, SeenRoom, SentText, TaskId, Wait
 from hub.api.jobs.reports import kept
 from hub.api.operations import CALLER, Subject, operation
@@ -137,7 +137,8 @@ async def claim(
     reports on tasks that were claimed before, and is handled first. With an `Idempotency-Key` a repeat is answered with
     the same tasks while the worker holds them, and a claim that got no task is answered with none again. Claims with a
     limit or a key name each `claim`; a report that repeats this name cannot be taken for a report on another claim of
-    the same task.
+    the same task. A task whose job needs slots comes with them; where they are not free, it stays in its queue, and a
+    claim that waits stands in the line for them.
     """
     said, body = sent
     worker = said.worker_id.hex
@@ -148,9 +149,9 @@ async def claim(
         outcomes = await _reported(hub, said.results, body, worker, caller, key)
     elif said.limit == 0 and (await hub.workers.get(worker)).user != caller.user:
         raise not_yours(worker)
-    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, caller.user, key)
+    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, caller, key)
     named = said.limit is not None or bool(key)
-    shown = [answers.claimed(task, named=named) for task in tasks]
+    shown = [answers.claimed(task, await slots.lent(hub, task), named=named) for task in tasks]
     if tracing.on:
         came_from = await traces.follow(hub.store, *(traces.task(task.id) for task in tasks))
         for task, told in zip(tasks, shown, strict=True):
@@ -187,21 +188,24 @@ async def _reported(
     ]
 
 
-async def _claimed(request: Request, hub: Hub, said: ClaimBody, user: str, key: str) -> list[TaskRecord]:
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, caller: Caller, key: str) -> list[TaskRecord]:
     """Claim tasks and return them. They go back to their queue when the caller has hung up and has no key to ask for
     them again, and when the caller's token was revoked during the wait."""
-    worker = said.worker_id.hex
+    worker, user = said.worker_id.hex, caller.user
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
-    wanted = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation)
+    wanted = Claim(
+        said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation,
+        holder=await slots.holder(request, hub, caller, worker),
+    )  # fmt: skip
 
     async def gone() -> bool:
         return await is_gone(request)
 
     async def look(seconds: float) -> list[TaskRecord]:
-        return await hub.tasks.claim_or_wait(worker, user, wanted, seconds, gone)
+        return await hub.claims.claim_or_wait(worker, user, wanted, seconds, gone)
 
-    found = await hub.tasks.claim(worker, user, wanted, gone)
+    found = await hub.claims.claim(worker, user, wanted, gone)
     if not found and wait_s:
         found = await long_polls.wait(request, wait_s, look, bool)
         try:
@@ -210,10 +214,12 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, user: str, key: 
             await _give_back(hub, worker, user, found)
             raise
         if not found and key and not await is_gone(request):
-            found = await hub.tasks.claim(worker, user, replace(wanted, final=True), gone)
+            found = await hub.claims.claim(worker, user, replace(wanted, final=True), gone)
     if found and not key and await is_gone(request):
         await _give_back(hub, worker, user, found)
-    return found
+    if barred := [task for task in found if not await slots.may_hold(hub, caller, task)]:
+        await _give_back(hub, worker, user, barred)
+    return [task for task in found if task not in barred]
 
 
 async def _give_back(hub: Hub, worker: str, user: str, tasks: list[TaskRecord]) -> None:
@@ -239,12 +245,12 @@ async def look(request: Request, hub: Hub, caller: Caller, task: TaskId, wait: W
     caller.see_task(found.task)
     wait_s = min(wait or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.task.status in TERMINAL:
-        return Answer(answers.shown(found))
+        return Answer(answers.shown(found, await slots.names(hub, found.task)))
     found = await long_polls.wait(
         request, wait_s, lambda s: hub.tasks.wait(task, s), lambda shown: shown.task.status in TERMINAL
     )
     await admit_again(request)  # the caller's token may have been revoked during the wait
-    answer = Answer(answers.shown(found))
+    answer = Answer(answers.shown(found, await slots.names(hub, found.task)))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer
 

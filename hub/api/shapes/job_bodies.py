@@ -21,7 +21,9 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from hub.api.shapes.fields import JOB, TASK, WORKER, doc
+from hub.capacity.wishes import SLOTS_MAX
 from hub.jobs.models import Options, Status
+from hub.jobs.terms import RUNNING_MAX, STARTS_MAX, read_rate
 
 NAME_MAX = 4096  # characters; a longer name does not fit into a path
 MANY = 1000  # the most tasks of one submit
@@ -29,12 +31,22 @@ RESULTS_MAX = 100
 CLAIM_MAX = 100
 HELD_MAX = 1000
 LOG_MAX = 100
+NEEDS_MAX = 4
+LIMITS_MAX = 4
+KEY_PATH_MAX = 200  # characters
 PARENTS_MAX = 100  # the most tasks that a task may wait for
 YEAR_S = 31_536_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, doubles hold microseconds exactly
 
 Object = dict[str, Any]
+
+
+def _is_rate(text: str) -> str:
+    if read_rate(text) is None:
+        what = f"a number up to {STARTS_MAX} and a time of 1 s to 1 d, such as 100/m or 5/30s"
+        raise PydanticCustomError("rate", f"Input should be {what}")
+    return text
 
 
 def _is_moment(text: str) -> str:
@@ -75,6 +87,11 @@ Process = Annotated[  # a random text, new with each start of the process
 ]
 
 
+Rate = Annotated[
+    str,
+    AfterValidator(_is_rate),
+    doc(f"How many may start within a time: N/s, N/m, N/h, N/d or N/30s; N up to {STARTS_MAX}.", "100/m"),
+]
 _RESULT = doc("What a completed task came to: any JSON, null for nothing.", {"images": 40}, default=None)
 
 
@@ -95,10 +112,41 @@ class JobBody(BaseModel):
     worker_id: Annotated[UUID | None, doc("The worker; one is made for it when it is left out.", WORKER)] = None
 
 
+class NeedBody(BaseModel):
+    """One part of what each task of a job needs: so many slots."""
+
+    label: Annotated[str, doc("The label of the slots; two to eight segments.", "gpu:a100")]
+    where: Annotated[str, doc("What each slot must be like; any will do where it is empty.", "vram >= 40")] = ""
+    count: Annotated[StrictInt, doc("How many such slots.", 1, ge=1, le=SLOTS_MAX)] = 1
+
+
+class LimitBody(BaseModel):
+    """A limit on the tasks of a job: how many may run at once, or how many may start within a time."""
+
+    key: Annotated[
+        str,
+        doc(
+            "A path into the payload, with dots: the limit is for each value there. Empty: for the job as a whole.",
+            "customer",
+            max_length=KEY_PATH_MAX,
+            pattern=r"^([^.\x00-\x1f]+(\.[^.\x00-\x1f]+)*)?$",
+        ),
+    ] = ""
+    running: Annotated[StrictInt | None, doc("How many of its tasks may run at once.", 3, ge=1, le=RUNNING_MAX)] = None
+    rate: Rate | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Self:
+        if (self.running is None) == (self.rate is None):
+            raise PydanticCustomError("limit", "Either running or rate should be given")
+        return self
+
+
 class ServedBody(JobBody):
     """A job, as a worker registers it. `incarnation` names the process of the worker; the latest process to register is
     the worker. `maxAttempts` and `backoffSeconds` are for tasks that name none themselves; those of the latest
-    registration count, and so does its `validate`: with it a payload that does not fit the schema is refused."""
+    registration count, and so do its `needs`, its `limits`, and its `validate`: with it a payload that does not fit the
+    schema is refused."""
 
     incarnation: Process = ""
     max_attempts: Attempts = Field(default=1, alias="maxAttempts")
@@ -109,6 +157,26 @@ class ServedBody(JobBody):
     validate_: Annotated[StrictBool, doc("Refuse tasks whose payload does not fit the schema.", True)] = Field(
         default=False, alias="validate"
     )
+    needs: Annotated[
+        list[NeedBody],
+        doc(f"The slots that a claim takes together with each task: {SLOTS_MAX} at most.", [], max_length=NEEDS_MAX),
+    ] = []
+    same_node: Annotated[StrictBool, doc("All slots of a task are to be on one node.", False)] = Field(
+        default=False, alias="sameNode"
+    )
+    limits: Annotated[
+        list[LimitBody], doc("How many of its tasks may run or start at a time.", [], max_length=LIMITS_MAX)
+    ] = []
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if sum(need.count for need in self.needs) > SLOTS_MAX:
+            raise PydanticCustomError("needs", f"needs should want at most {SLOTS_MAX} slots in all")
+        if self.same_node and not self.needs:
+            raise PydanticCustomError("needs", "sameNode should come with needs")
+        if len({(limit.key, (read_rate(limit.rate or "") or (0, 0))[1]) for limit in self.limits}) < len(self.limits):
+            raise PydanticCustomError("limits", "limits should differ in key, in running or rate, or in its time")
+        return self
 
 
 class ProviderBody(JobBody):

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from hub.api.shapes import fields as w
 from hub.api.shapes.fields import doc
+from hub.api.shapes.leases import GrantShape, PartShape
 from hub.jobs.models import Outcome, Status
 
 Count = Annotated[int, doc("How many there are in all.", 42, ge=0)]
@@ -48,6 +49,26 @@ class TakenShape(TypedDict):
     taken: Annotated[int, doc("How often.", 1, ge=0)]
 
 
+class LimitShape(TypedDict):
+    """A limit on the tasks of a job."""
+
+    key: NotRequired[
+        Annotated[str, doc("The path into the payload; left out where it is for the job as a whole.", "customer")]
+    ]
+    running: NotRequired[Annotated[int, doc("How many may run at once, where it says so.", 3, ge=1)]]
+    rate: NotRequired[Annotated[str, doc("How many may start within a time, where it says so.", "100/m")]]
+
+
+class AtLimitShape(TypedDict):
+    """Tasks that a limit keeps from running."""
+
+    limit: Annotated[int, doc("The limit: its number in `limits`, from 0.", 0, ge=0)]
+    value: Annotated[str, doc("What their payloads have at its key; empty for nothing, and without a key.", "acme")]
+    running: Annotated[int, doc("How many run, or have started within the time of a rate.", 3, ge=0)]
+    queued: Annotated[int, doc("How many more it has let into the queue, where they wait for a worker.", 0, ge=0)]
+    waiting: Annotated[int, doc("How many it keeps.", 12, ge=0)]
+
+
 class JobShape(TypedDict):
     """A job in full."""
 
@@ -63,6 +84,12 @@ class JobShape(TypedDict):
         Annotated[
             w.Object, doc("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"})
         ]
+    ]
+    needs: NotRequired[Annotated[list[PartShape], doc("The slots that each of its tasks needs, where it does.", [])]]
+    sameNode: NotRequired[Annotated[bool, doc("Whether these are to be on one node.", False)]]
+    limits: NotRequired[Annotated[list[LimitShape], doc("The limits on its tasks, where it has any.", [])]]
+    atLimit: NotRequired[
+        Annotated[list[AtLimitShape], doc("Where those keep tasks: 100 of them at most, the longest first.", [])]
     ]
 
 
@@ -135,6 +162,12 @@ class ClaimedTaskShape(TaskShape):
     """A task, as the worker that has claimed it is answered."""
 
     claim: NotRequired[Annotated[str, doc("The name of this claim, which reports repeat.", "1790000000000000")]]
+    slots: NotRequired[
+        Annotated[
+            list[GrantShape],
+            doc("Its slots in the order of the needs of its job; their leases end with the task.", []),
+        ]
+    ]
     traceparent: NotRequired[
         Annotated[
             str,
@@ -159,6 +192,7 @@ class TaskInFullShape(TaskShape):
     result: NotRequired[
         Annotated[Any, doc("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
     ]
+    slots: NotRequired[Annotated[list[str], doc("The slots that it has while a worker holds it.", [w.SLOT])]]
     after: NotRequired[Annotated[list[w.Uuid], doc("The tasks it waits for, where it does.", [w.TASK])]]
     resultLost: NotRequired[Annotated[bool, doc("The result is lost: Redis lost or could not hold it.", True)]]
     maxSilenceSeconds: NotRequired[Annotated[float, doc("How long it may say nothing while it runs.", 60.0)]]
