@@ -20,13 +20,13 @@ POOLS_MAX = 1000  # pools that are looked at
 
 async def bundle_now(hub: Hub, ticket: str, wish: BundleWish, facts: dict[str, Any], over: NextStep) -> Now:
     """Return how a bundle is that waits. `facts`: what holds for every ticket; `over`: the end of its wait."""
-    rows = [await _part(hub, part) for part in wish.parts]
+    rows = [await part_now(hub, part) for part in wish.parts]
     reserver = await hub.bundles.reserver()
     facts |= {"parts": rows, "sameNode": wish.same_node, "reserver": reserver.ticket or None}
     before = facts["position"] - 1
     many = "bundle waits" if before == 1 else "bundles wait"
     why = [f"{before} {many} before it" if before else "It is the first of the bundles"]
-    why += [_said(part, row) for part, row in zip(wish.parts, rows, strict=True)]
+    why += [said_of(part, row) for part, row in zip(wish.parts, rows, strict=True)]
     why += await _caps(hub, wish)
     if reserver.ticket == ticket:
         facts["setAside"] = reserver.aside
@@ -45,7 +45,7 @@ async def bundle_now(hub: Hub, ticket: str, wish: BundleWish, facts: dict[str, A
     return Now("waiting", "; ".join(why) + ".", facts, (*steps, over))
 
 
-async def _part(hub: Hub, part: BundlePart) -> dict[str, Any]:
+async def part_now(hub: Hub, part: BundlePart) -> dict[str, Any]:
     """Return what there is of a part, free and published."""
     if part.where:
         tree = orjson.loads(parse(part.where).tree)
@@ -59,7 +59,8 @@ async def _part(hub: Hub, part: BundlePart) -> dict[str, Any]:
     return {"label": part.label, "where": part.where, "wanted": part.number, "free": free, "published": published}
 
 
-def _said(part: BundlePart, row: dict[str, Any]) -> str:
+def said_of(part: BundlePart, row: dict[str, Any]) -> str:
+    """Return what there is of a part in words; `row` is as of `part_now`."""
     return f"{shown(part.each)}: {part.number} wanted, {row['free']} free, {row['published']} published"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from hub.core import Hub
 from hub.errors import TaskNotFound
 from hub.history.explained import NextStep, Now, seconds
+from hub.history.task_terms import Kept, kept_by
 from hub.jobs.chains import Links, links_of
 from hub.jobs.models import TaskRecord
 from hub.jobs.names import INTERNAL, dashed, time_text
@@ -64,7 +65,9 @@ async def task_now(hub: Hub, task: str) -> Now | None:
     }
     match found.status:
         case "pending":
-            because, steps = _pending(found, around)
+            kept = await kept_by(hub, found)
+            facts |= kept.facts
+            because, steps = _pending(found, around, kept)
         case "claimed" | "running":
             because, steps = _held(hub, found, around)
         case _:
@@ -111,7 +114,7 @@ def _behind(task: TaskRecord, links: Links) -> tuple[str, list[NextStep]]:
     return because, [NextStep("task.queued", rule)]
 
 
-def _pending(task: TaskRecord, around: _Around) -> tuple[str, list[NextStep]]:
+def _pending(task: TaskRecord, around: _Around, kept: Kept) -> tuple[str, list[NextStep]]:
     if around.links.waits_for:
         return _behind(task, around.links)
     if task.due_us is not None:
@@ -119,13 +122,17 @@ def _pending(task: TaskRecord, around: _Around) -> tuple[str, list[NextStep]]:
         because += f": attempt {task.attempt - 1} of {task.max_attempts} has failed." if task.attempt > 1 else "."
         left_ms = max(0, task.due_us - around.now_us) / 1000
         return because, [NextStep("task.queued", "When it is due it stands in the queue of its job.", int(left_ms))]
+    if kept.step:
+        return f"{'; '.join(kept.why)}.", [kept.step]
     place = f"It is number {task.position} of {around.waiting} in the queue of {task.job}"
     if not around.workers:
         rule = "When a worker registers its job. Until then it stays, unless it is cancelled (hub cancel)."
         return f"{place}, which no worker serves.", [NextStep("task.claimed", rule)]
     served = "one worker serves" if around.workers == 1 else f"{around.workers} workers serve"
     rule = "When a worker of its job asks for work: it is given the oldest task of all its jobs."
-    return f"{place}, which {served}.", [NextStep("task.claimed", rule)]
+    if kept.why:
+        rule = "When a worker of its job asks for work and the slots are free, or come to it in the line of bundles."
+    return "; ".join((f"{place}, which {served}", *kept.why)) + ".", [NextStep("task.claimed", rule)]
 
 
 def _held(hub: Hub, task: TaskRecord, around: _Around) -> tuple[str, list[NextStep]]:

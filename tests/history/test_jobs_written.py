@@ -63,7 +63,7 @@ async def test_the_removal_of_a_worker_and_its_job_writes_the_reason(hub, worker
 async def test_a_retried_task_writes_the_error_of_each_failed_attempt(hub, worker, happened):
     (task,) = await hub.tasks.submit("one", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0))
     for _ in range(2):
-        await hub.tasks.claim(worker, USER, Claim(start=True))
+        await hub.claims.claim(worker, USER, Claim(start=True))
         await hub.tasks.finish(worker, USER, [Result(task.id, "failed", "it broke")])
     retried, dead = sorted(await happened(), key=lambda each: each["event"], reverse=True)
     assert (dead["event"], dead["task"], dead["job"]) == ("task.dead", dashed(task.id), JOB)
@@ -75,7 +75,7 @@ async def test_a_retried_task_writes_the_error_of_each_failed_attempt(hub, worke
 
 async def test_events_are_found_by_worker_task_and_job_in_any_spelling(hub, worker, happened):
     (task,) = await hub.tasks.submit("one", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0))
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     await hub.workers.delete(worker, USER, superuser=False)
     for spelling in (task.id, dashed(task.id), dashed(task.id).upper()):
         assert [event["event"] for event in await happened(task=spelling)] == ["task.retried"]

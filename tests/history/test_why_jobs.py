@@ -67,7 +67,7 @@ async def test_why_of_a_delayed_task_says_until_when(hub, worker, redis):
 
 async def test_why_of_a_task_between_two_attempts_says_when_the_next_begins(hub, worker):
     task = await submit(hub, max_attempts=3, backoff_ms=60_000)
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     await hub.tasks.finish(worker, USER, [Result(task, "failed", "it broke")])
     found = await explain(hub, "task", task)
     assert found.now.because.endswith(": attempt 1 of 3 has failed.")
@@ -77,7 +77,7 @@ async def test_why_of_a_task_between_two_attempts_says_when_the_next_begins(hub,
 
 async def test_why_of_a_running_task_says_which_worker_runs_it_and_until_when(hub, worker):
     task = await submit(hub, max_attempts=2)
-    await hub.tasks.claim(worker, USER, Claim(start=True, max_runtime_ms=20_000))
+    await hub.claims.claim(worker, USER, Claim(start=True, max_runtime_ms=20_000))
     found = await explain(hub, "task", task)
     assert found.now.state == "running"
     assert found.now.because.startswith(f"Worker {dashed(worker)} runs it since ")
@@ -88,7 +88,7 @@ async def test_why_of_a_running_task_says_which_worker_runs_it_and_until_when(hu
 
 async def test_why_of_a_task_whose_worker_hung_up_says_that_it_ends_with_the_grace(hub, worker, redis):
     task = await submit(hub)
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
     redis.zadd("hub:hung_up", {worker: int(redis.hget("hub:store", "clock_ms")) + 5000})
     found = await explain(hub, "task", task)
     assert "has claimed it and not started yet" in found.now.because
@@ -117,7 +117,7 @@ async def test_why_of_an_internal_task_says_when_it_times_out(hub):
 @pytest.mark.parametrize(("status", "error"), [("completed", ""), ("failed", "it broke"), ("cancelled", "")])
 async def test_why_of_an_ended_task_says_how_it_ended_and_how_long_it_is_kept(hub, worker, status, error):
     task = await submit(hub)
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     await hub.tasks.finish(worker, USER, [Result(task, status, error)])
     found = await explain(hub, "task", task)
     assert found.now.state == status
@@ -128,7 +128,7 @@ async def test_why_of_an_ended_task_says_how_it_ended_and_how_long_it_is_kept(hu
 async def test_why_of_a_dead_letter_says_what_can_be_done(hub, worker):
     task = await submit(hub, max_attempts=2, backoff_ms=0)
     for _ in range(2):
-        await hub.tasks.claim(worker, USER, Claim(start=True))
+        await hub.claims.claim(worker, USER, Claim(start=True))
         await hub.tasks.finish(worker, USER, [Result(task, "failed", "it broke")])
     found = await explain(hub, "task", task)
     assert found.now.facts["deadLetter"] is True
@@ -138,7 +138,7 @@ async def test_why_of_a_dead_letter_says_what_can_be_done(hub, worker):
 
 async def test_why_of_a_worker_says_what_it_holds_and_what_its_silence_leads_to(hub, worker, redis):
     task = await submit(hub)
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
     found = await explain(hub, "worker", worker)
     assert (found.now.state, found.id) == ("alive", dashed(worker))
     assert (found.now.facts["jobs"], found.now.facts["tasks"]) == ([JOB], [dashed(task)])
@@ -195,7 +195,7 @@ async def test_why_over_http_takes_ids_in_any_spelling_and_names_with_slashes(
 async def test_why_of_a_dependent_task_names_its_parents_and_why_of_a_parent_names_it(hub, worker):
     first, second = await submit(hub), await submit(hub)
     task = await submit(hub, after=(first, second))
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     found = await explain(hub, "task", task)
     states = {first: "running", second: "pending"}
     named = " and ".join(f"{dashed(each)} ({states[each]})" for each in sorted(states))

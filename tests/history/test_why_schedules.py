@@ -54,7 +54,7 @@ async def test_why_of_a_schedule_says_when_it_is_due_and_which_task_it_made_last
     due = make_due(redis)
     assert await hub.schedules.fire_due() == 1
     [task] = (await hub.tasks.page_of_job("one", JOB, None, 10, 0)).items
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     found = await explain(hub)
     assert found.now.because == (
         f"It is due at {time_text(due + MINUTE_US)}. It made task {dashed(task.id)} (running) at {time_text(due)}."
