@@ -35,38 +35,72 @@ LOOK_S = 1.0
 _NAMED_HERE = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
 
 
-class Slot:
-    """A slot that is lent to this program until its lease ends. All times are in seconds on this machine's clock.
+class LentSlot:
+    """A slot that is lent, as the hub says it.
 
     `id` names the slot, `address` is where it is reached (may be empty), `label` is the label that was asked for, and
     `pool` the label of the pool that served it. `token` is the fencing token to show to the resource. `node_id` is the
-    node, `run` the id of the run of the lease, `kind` the kind of slot as its node says, and `attributes` are the other
-    facts that the node published. `endpoint` and `matched_label` are older names of `address` and `pool`; `item` has
-    all that the node published, in the names of the wire. `realm` is the realm that lends the slot, or None when the
-    borrow waited in the same one. `holder` is who holds the lease, as the hub tells others: `user` and `team` of the
-    token, `name` and `client`. `ttl_s` is the length of the lease as granted, or at first, when the borrow had to
-    be repeated, the rest of it. `lost` is a `threading.Event`, set once the slot is no longer held here; `returned` is
-    True once it was given back. `unwell` is the reason why its node or an operator holds the slot back at present, as
-    far as the hub has said so, or None. `ending` is a `threading.Event`, set while the lease is about to end by a rule
-    of its pool; `use.end` says by which.
+    node, `kind` the kind of slot as its node says, and `attributes` are the other facts that the node published.
+    `endpoint` and `matched_label` are older names of `address` and `pool`; `item` has all that the node published, in
+    the names of the wire. `holder` is who holds the lease, as the hub tells others: `user` and `team` of the token,
+    `name` and `client`. `bundle` names the bundle that the lease is of, None for a lease alone.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.id: str = data["browserId"]
+        self.token: str = data["leaseToken"]
+        self.label: str = data["labelKey"]
+        self.address: str = data.get("webSocketEndpoint") or ""
+        self.kind: str | None = data.get("browserType")
+        self.pool: str = data.get("matchedLabel") or self.label
+        self.node_id: str | None = data.get("nodeId")
+        self.holder: dict[str, str | None] = dict(data.get("holder") or {})
+        self.bundle: str | None = data.get("bundle")
+        self.item: dict[str, Any] = dict(data.get("item") or {})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of {self.pool}>"
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Return what the node published of the slot and no other attribute of this class has."""
+        facts = {
+            name: value for name, value in self.item.items() if name not in _NAMED_HERE and value not in (None, {})
+        }
+        if isinstance(facts.get("attributes"), dict):  # of a slot that was published in the names of browsers
+            facts = {**facts.pop("attributes"), **facts}
+        return facts
+
+    @property
+    def endpoint(self) -> str:
+        """Return `address`; this is its older name."""
+        return self.address
+
+    @property
+    def matched_label(self) -> str:
+        """Return `pool`; this is its older name."""
+        return self.pool
+
+
+class Slot(LentSlot):
+    """A slot that is lent to this program until its lease ends. All times are in seconds on this machine's clock.
+
+    It has what a `LentSlot` has. `run` is the id of the run of the lease, and `realm` the realm that lends the slot, or
+    None when the borrow waited in the same one. `ttl_s` is the length of the lease as granted, or at first, when the
+    borrow had to be repeated, the rest of it. `lost` is a `threading.Event`, set once the slot is no longer held here;
+    `returned` is True once it was given back. `unwell` is the reason why its node or an operator holds the slot back at
+    present, as far as the hub has said so, or None. `ending` is a `threading.Event`, set while the lease is about to
+    end by a rule of its pool; `use.end` says by which.
     """
 
     def __init__(self, answer: HubAnswer, asked_s: float | None = None) -> None:
         data: Mapping[str, Any] = answer.data
         with readable():
-            self.id: str = data["browserId"]
-            self.token: str = data["leaseToken"]
+            super().__init__(data)
             self.ttl_s = float(data["ttlSeconds"])
-            self.label: str = data["labelKey"]
-            self.address: str = data.get("webSocketEndpoint") or ""
-            self.kind: str | None = data.get("browserType")
-            self.pool: str = data.get("matchedLabel") or self.label
-            self.node_id: str | None = data.get("nodeId")
             self.run: str | None = answer.headers.get("correlation-id")
             self.run_name: str | None = data.get("runName")
-            self.holder: dict[str, str | None] = dict(data.get("holder") or {})
             self.realm: str | None = data.get("realm")
-            self.item: dict[str, Any] = dict(data.get("item") or {})
         self._pid = os.getpid()
         self.lost = threading.Event()
         self.returned = False
@@ -97,26 +131,6 @@ class Slot:
     def __repr__(self) -> str:
         state = f"lost: {self._why}" if self.lost.is_set() else f"{self.seconds_left():.1f} s left"
         return f"<Slot {self.id} of {self.matched_label}, {state}>"
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Return what the node published of the slot and no other attribute of this class has."""
-        facts = {
-            name: value for name, value in self.item.items() if name not in _NAMED_HERE and value not in (None, {})
-        }
-        if isinstance(facts.get("attributes"), dict):  # of a slot that was published in the names of browsers
-            facts = {**facts.pop("attributes"), **facts}
-        return facts
-
-    @property
-    def endpoint(self) -> str:
-        """Return `address`; this is its older name."""
-        return self.address
-
-    @property
-    def matched_label(self) -> str:
-        """Return `pool`; this is its older name."""
-        return self.pool
 
     def seconds_left(self) -> float:
         """Return the seconds until this slot counts as lost unless its lease is renewed; 0 after that moment.

@@ -64,6 +64,10 @@ class Prefetch:
         """Return whether the number follows from measurements, because `fixed` was not given."""
         return self._fixed is None
 
+    def hold_none(self) -> None:
+        """Claim none ahead, unless a number was given: tasks with slots would keep these from others."""
+        self._fixed = self._fixed or 0
+
     @property
     def ready(self) -> int:
         """Return the number of tasks to hold claimed beyond those that run."""

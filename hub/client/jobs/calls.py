@@ -11,12 +11,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Unpack
 
 import httpx
 
 from hub.client import calls
 from hub.client.backlog import ONCE, Backlog, Message
+from hub.client.bundle import read_parts
 from hub.client.exchange import (
     HubAnswer,
     Left,
@@ -30,7 +31,7 @@ from hub.client.exchange import (
     refusal,
     repeated,
 )
-from hub.client.jobs.tasks import Held, Report, TaskInfo
+from hub.client.jobs.tasks import Held, Report, TaskInfo, TermsOptions
 from hub.errors import HubError, HubUnavailable, TooLarge, WorkerNotFound
 from hub.retries import now_s
 
@@ -93,6 +94,14 @@ def new_worker() -> Send:
 def job(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     """Return the request that registers a job; without `worker_id` the hub creates a worker for it."""
     return _registration("jobs", room, {**body, "incarnation": incarnation()}, worker_id)
+
+
+def terms(**said: Unpack[TermsOptions]) -> dict[str, Any]:
+    """Return what a job says about all its tasks as members of its registration; raises `TypeError` for a part that is
+    none."""
+    found: dict[str, Any] = {"needs": read_parts(said["needs"])} if said.get("needs") else {}
+    found |= {"sameNode": True} if said.get("same_node") else {}
+    return found | ({"limits": [dict(each) for each in said["limits"]]} if said.get("limits") else {})
 
 
 def provider(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, get_typ
 
 from hub.client.jobs.tasks import Report, TaskInfo, reason
 from hub.client.jobs.threads import Threads
+from hub.client.slot import LentSlot
 from hub.jobs.models import value_of
 from hub.retries import now_s
 
@@ -57,6 +58,8 @@ class Task:
     reported: bool = False
     taken_s: float = field(default_factory=now_s)
     claim: str = ""
+    slots: tuple[LentSlot, ...] = ()
+    """The slots that its job needs, in the order of the needs; they are its own until it is over, or `lost`."""
     tell: Tell | None = None
     """Takes progress and lines of the log; set by the worker that runs the task."""
 
@@ -64,8 +67,9 @@ class Task:
     def of(cls, info: TaskInfo) -> Task:
         """Return the task that a claim returned as `info`."""
         return cls(
-            info.id, info.job_name, info.room_id, info.payload, info.attempt, info.max_attempts, claim=info.claim
-        )
+            info.id, info.job_name, info.room_id, info.payload, info.attempt, info.max_attempts, claim=info.claim,
+            slots=info.slots,
+        )  # fmt: skip
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:
         """Report how far the task is, from 0 to 1, and what it does: `task.progress(0.4, "step 3")`. From any thread.
@@ -89,13 +93,15 @@ class Task:
 
 @dataclass(eq=False, slots=True)
 class ClaimedTask(Generic[E]):
-    """A task that this worker has claimed. `extension` has its parameters; `run_kwargs` come from the registration."""
+    """A task that this worker has claimed. `extension` has its parameters; `run_kwargs` come from the registration, and
+    `slots` are those that its job needs."""
 
     task_id: str
     job_name: str
     room_id: str
     extension: E
     run_kwargs: dict[str, Any] = field(default_factory=dict)
+    slots: tuple[LentSlot, ...] = ()
 
 
 def category_of(extension: type[Extension]) -> str:
@@ -134,6 +140,7 @@ class Handler:
     attempts: int = 1
     backoff_s: float = 1.0
     result: type[Model] | None = None
+    terms: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -147,7 +154,7 @@ class Handler:
             body |= {"maxAttempts": self.attempts, "backoffSeconds": self.backoff_s}
         if self.result is not None:
             body["resultSchema"] = self.result.model_json_schema()
-        return body
+        return {**body, **self.terms}
 
     def fitting(self, returned: Any) -> Any:
         """Return the value of the handler as an object of the result model; raises ValueError when it does not fit."""

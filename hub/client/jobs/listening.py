@@ -42,6 +42,7 @@ class Listener:
         self._signals = signals
         self._socket: Socket | None = None
         self._registry: dict[str, tuple[type[Extension], dict[str, Any]]] = {}
+        self._needs_slots = False
         Listener.begin_anew(self)
         self._backlog = backlog_of(wire)
 
@@ -82,7 +83,7 @@ class Listener:
             signals.wake.clear()
             until_s = now_s() + polling_interval
             try:
-                task = self.claim(wait=0.0 if self.hears_of_tasks() else min(polling_interval, LONGEST_WAIT_S))
+                task = self.claim(wait=self.claim_wait_s(polling_interval))
             except HubError as error:
                 if signals.over(error):
                     raise
@@ -124,7 +125,8 @@ class Listener:
             return None
         kind, run_kwargs = self._registry[info.job_name]
         try:
-            return ClaimedTask(info.id, info.job_name, info.room_id, kind.model_validate(info.payload), run_kwargs)
+            extension = kind.model_validate(info.payload)
+            return ClaimedTask(info.id, info.job_name, info.room_id, extension, run_kwargs, info.slots)
         except ValueError as error:  # pydantic's `ValidationError` is one
             self._unfit(info, f"the payload does not fit {info.job_name}: {reason(error)}")
             return None
@@ -209,6 +211,11 @@ class Listener:
         """Return whether a socket is connected, over which the hub announces new tasks."""
         return self._socket is not None and self._socket.connected
 
+    def claim_wait_s(self, polling_s: float) -> float:
+        """Return for how long the hub may hold a claim: not at all where it announces new tasks, unless a job needs
+        slots, for which a claim stands in line only while it waits."""
+        return 0.0 if self.hears_of_tasks() and not self._needs_slots else min(polling_s, LONGEST_WAIT_S)
+
 
 @dataclass(eq=False)
 class WorkerServing:
@@ -239,7 +246,7 @@ class WorkerServing:
         while not signals.stop.is_set():
             signals.wake.clear()
             asked_s = now_s()
-            wait_s = 0.0 if self.listener.hears_of_tasks() else min(self.polling_s, LONGEST_WAIT_S)
+            wait_s = self.listener.claim_wait_s(self.polling_s)
             try:
                 taken = self.listener.take(start=True, wait_s=wait_s, left_s=lambda: 0.0)
             except HubError as error:

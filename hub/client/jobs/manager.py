@@ -20,7 +20,7 @@ from hub.client.jobs.handlers import ClaimedTask, category_of, job_name
 from hub.client.jobs.listening import Listener, WorkerServing
 from hub.client.jobs.providers import RegisteredProvider, ServedProviders
 from hub.client.jobs.sockets import Message, Socket
-from hub.client.jobs.tasks import SubmitOptions, TaskInfo
+from hub.client.jobs.tasks import SubmitOptions, TaskInfo, TermsOptions
 from hub.client.jobs.wire import SyncWire, Token
 from hub.client.options import spelt_out
 from hub.client.signals import handled
@@ -145,35 +145,44 @@ class JobManager(Listener):
             return UUID(self._worker_id)
 
     @overload
-    def register(self, extension: Kind, *, room: str | None = ..., run_kwargs: dict[str, Any] | None = ...) -> Kind: ...
+    def register(
+        self, extension: Kind, *, room: str | None = ..., run_kwargs: dict[str, Any] | None = ...,
+        **terms: Unpack[TermsOptions],
+    ) -> Kind: ...  # fmt: skip
 
     @overload
     def register(
-        self, extension: None = ..., *, room: str | None = ..., run_kwargs: dict[str, Any] | None = ...
-    ) -> Callable[[Kind], Kind]: ...
+        self, extension: None = ..., *, room: str | None = ..., run_kwargs: dict[str, Any] | None = ...,
+        **terms: Unpack[TermsOptions],
+    ) -> Callable[[Kind], Kind]: ...  # fmt: skip
 
+    @spelt_out(TermsOptions)
     def register(
-        self, extension: Kind | None = None, *, room: str | None = None, run_kwargs: dict[str, Any] | None = None
-    ) -> Kind | Callable[[Kind], Kind]:
+        self, extension: Kind | None = None, *, room: str | None = None, run_kwargs: dict[str, Any] | None = None,
+        **terms: Unpack[TermsOptions],
+    ) -> Kind | Callable[[Kind], Kind]:  # fmt: skip
         """Register a class as a job of `room` (default `@global`), as a call or as a decorator.
 
-        `run_kwargs` stay in this program and come with each task, such as a model that takes long to load.
+        `run_kwargs` stay in this program and come with each task, such as a model that takes long to load. A task comes
+        with the slots that its job `needs`, as `task.slots`; `limits` keep it from running beside too many others.
         """
+        said = calls.terms(**terms)
 
         def registered(kind: Kind) -> Kind:
-            self._register(kind, room or "@global", run_kwargs or {})
+            self._register(kind, room or "@global", run_kwargs or {}, said)
             return kind
 
         return registered if extension is None else registered(extension)
 
-    def _register(self, kind: type[Extension], room: str, run_kwargs: dict[str, Any]) -> None:
+    def _register(self, kind: type[Extension], room: str, run_kwargs: dict[str, Any], terms: dict[str, Any]) -> None:
         with self._registering:
             body: dict[str, Any] = {"category": category_of(kind), "name": kind.__name__, "validate": True}
-            body["schema"] = kind.model_json_schema()
+            body |= {"schema": kind.model_json_schema(), **terms}
             full_name = job_name(kind, room)
             before = self._registry.get(full_name)
             # Before the call, because a task of the job may be claimed before the answer comes.
             self._registry[full_name] = kind, run_kwargs
+            self._needs_slots = self._needs_slots or "needs" in terms
             try:
                 self._take_worker(self._start(calls.job(room, body, self._worker_id)))
             except BaseException:

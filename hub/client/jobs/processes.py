@@ -22,6 +22,7 @@ from hub.client.jobs.handlers import Handler, Task, Unfit, is_async
 from hub.client.jobs.tasks import reason
 from hub.client.jobs.threads import Threads
 from hub.client.signals import MEANT, named
+from hub.client.slot_variables import told_of
 from hub.jobs.models import value_of
 
 # Spawned and not forked: a fork would copy locks that threads of the worker hold at that moment.
@@ -238,7 +239,8 @@ def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
 def _outcome(task: Task, handlers: Mapping[str, Handler]) -> tuple[Any, ...]:
     try:
         handler = handlers[task.job_name]
-        return "returned", value_of(handler.fitting(handler.called(task))).document
+        with told_of(task.slots):
+            return "returned", value_of(handler.fitting(handler.called(task))).document
     except Exception as error:  # noqa: BLE001 - any error of a handler is told to the worker
         return "unfit" if isinstance(error, Unfit) else "raised", reason(error), traceback.format_exc()
     except BaseException as error:  # noqa: BLE001 - `sys.exit` ends no process here

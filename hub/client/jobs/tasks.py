@@ -9,7 +9,9 @@ from enum import StrEnum
 from traceback import TracebackException
 from typing import Any, Literal, TypedDict
 
+from hub.client.bundle import Part
 from hub.client.exchange import readable
+from hub.client.slot import LentSlot
 from hub.errors import HubError
 from hub.jobs.models import TERMINAL, ReturnedValue
 
@@ -64,6 +66,18 @@ class ResultLost(TaskEnded):
     """The error for a completed task whose result the store has lost."""
 
     code = "result-lost"
+
+
+class TermsOptions(TypedDict, total=False):
+    """What a job says about all its tasks; each is optional, and that of the latest registration counts."""
+
+    needs: Sequence[Part]
+    """The slots that a claim takes together with each task, in parts as `HubClient.borrow_all` takes them."""
+    same_node: bool
+    """Whether these are to be on one node."""
+    limits: Sequence[Mapping[str, Any]]
+    """How many tasks may run at once, or start within a time, for each value that their payloads have at a path
+    `key`, or without one in all: `{"key": "customer", "running": 3}`, `{"rate": "100/m"}`."""
 
 
 class CommonTaskOptions(TypedDict, total=False):
@@ -143,6 +157,10 @@ class TaskInfo:
     progress_at: datetime | None = None
     log: tuple[str, ...] = ()
     """The latest lines of the log of the task."""
+    slots: tuple[LentSlot, ...] = ()
+    """The slots that came with the task, for the worker that has claimed it."""
+    slot_ids: tuple[str, ...] = ()
+    """The ids of the slots that the task has, in the answer to a claim and in one about this task alone."""
 
     @property
     def finished(self) -> bool:
@@ -173,6 +191,8 @@ _MEMBERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "attempt": ("attempt", int),
     "max_attempts": ("maxAttempts", int),
     "result_lost": ("resultLost", bool),
+    "slots": ("slots", lambda slots: tuple(LentSlot(slot) for slot in slots if isinstance(slot, Mapping))),
+    "slot_ids": ("slots", lambda slots: tuple(each if isinstance(each, str) else each["browserId"] for each in slots)),
     "log": ("log", lambda lines: tuple(str(line["text"]) for line in lines)),
 }
 

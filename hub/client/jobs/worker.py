@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
@@ -22,8 +22,9 @@ from hub.client.jobs.progress import ProgressReporter
 from hub.client.jobs.reporter import ClaimReporter
 from hub.client.jobs.runner import READY_S, TaskRunner
 from hub.client.jobs.sockets import Message, Socket
-from hub.client.jobs.tasks import Held
+from hub.client.jobs.tasks import Held, TermsOptions
 from hub.client.jobs.wire import SyncWire, Token, Wire
+from hub.client.options import spelt_out
 from hub.client.signals import handled
 from hub.errors import HubError, WorkerNotFound
 from hub.retries import pause_s
@@ -82,7 +83,7 @@ class Worker:
         """How many tasks were: claimed, completed, failed, given back; lost with the worker, refused in a report."""
         self._room = room
         self._grace_s = grace
-        ahead = Prefetch(concurrency, prefetch)
+        self._ahead = ahead = Prefetch(concurrency, prefetch)
         self._wire = Wire(url, token, transport)
         self._backlog = backlog_of(self._wire)
         self._unanswered: list[ClaimCall] = []
@@ -111,6 +112,7 @@ class Worker:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
+    @spelt_out(TermsOptions)
     def job(
         self,
         category: str,
@@ -121,6 +123,7 @@ class Worker:
         max_runtime: float | None = None,
         attempts: int = 1,
         backoff: float = 1.0,
+        **terms: Unpack[TermsOptions],
     ) -> Callable[[Function], Function]:
         """Register the decorated function for the tasks of a job: `handler(payload, task)` or `handler(payload)`.
 
@@ -129,9 +132,13 @@ class Worker:
         does not fit the model of the return annotation, or when it takes longer than `max_runtime` seconds; then an
         async handler is cancelled. A failed task is tried up to `attempts` times in all, unless its submitter sets a
         number: the second time after `backoff` seconds, then each time after twice as long.
+
+        A task comes with the slots that its job `needs`, as `task.slots`; a handler in a process finds them in its
+        environment too. `limits` keep tasks from running beside too many others.
         """
         if not 1 <= attempts <= 100 or not 0 <= backoff <= 3600:
             raise ValueError("attempts are from 1 to 100, backoff is from 0 to 3600 seconds")
+        said = calls.terms(**terms)
 
         def registered(function: Function) -> Function:
             if self._loop is not None:
@@ -142,7 +149,7 @@ class Worker:
                 room or self._room, str(category), name or function.__name__,
                 known or {},  # type: ignore[arg-type]
                 function, model, max_runtime, takes_task(function), attempts, backoff,
-                result_of(function),
+                result_of(function), said,
             )  # fmt: skip
             self._runner.handlers[handler.full_name] = handler
             return function
@@ -187,9 +194,12 @@ class Worker:
             raise RuntimeError("a worker runs once; make another")
         self._loop = asyncio.get_running_loop()
         self._show_stop()
-        limits = [handler.max_runtime_s for handler in self._runner.handlers.values()]
+        handlers = self._runner.handlers.values()
+        limits = [handler.max_runtime_s for handler in handlers]
         if limits and all(limits):
             self._reporter.max_runtime_s = max(limit for limit in limits if limit) + SLACK_S
+        if any("needs" in handler.terms for handler in handlers):
+            self._ahead.hold_none()
         try:
             await self._runner.start()
             await self._register()
