@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from hub.cli import global_options, output, tables
 from hub.cli.child import interruptible
 from hub.cli.connection import PAGE, HubApi, Row, members
+from hub.client.slot_variables import plain
 from hub.errors import HubError
 
 T = TypeVar("T")
@@ -59,13 +60,6 @@ def attributes(slot: Mapping[str, Any]) -> str:
     """Return the attributes of a slot as `vram=80 features=nvlink,ecc`; empty for one without."""
     facts = slot.get("attributes") or {}
     return " ".join(f"{name}={plain(value)}" for name, value in facts.items())
-
-
-def plain(value: Any) -> str:
-    """Return the value of an attribute as text: `80`, `true`, `nvlink,ecc`."""
-    if isinstance(value, list):
-        return ",".join(map(plain, value))
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def warm(slot: Mapping[str, Any]) -> str:

@@ -6,13 +6,14 @@ import asyncio
 import json
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 from typer import Option
 
 from hub.cli import completing, output, tables
-from hub.cli.answers import Columns, CommandAnswer, Listing, facts, json_of, time_of
+from hub.cli.answers import Columns, CommandAnswer, Listing, facts, json_of, parts, time_of
 from hub.cli.child import interruptible
 from hub.cli.command import Group, Work, command
 from hub.cli.connection import JobsApi, Row
@@ -187,10 +188,23 @@ async def _retry(api: JobsApi, task: str) -> CommandAnswer:
 
 
 def _put_job(job: Row) -> None:
-    facts(job, _JOB_FACTS).put(as_json=False)
+    terms = {name: cell for name, cell in _JOB_TERMS.items() if cell(job)}
+    facts(job, {**_JOB_FACTS, **terms}).put(as_json=False)
+    if at_limit := job.get("atLimit"):
+        limits = [_limit(each) for each in job["limits"]]
+        counts = ("running", "queued", "waiting")
+        rows = [(limits[each["limit"]], each["value"], *(each[name] for name in counts)) for each in at_limit]
+        output.put("")
+        heads = tuple(name.upper() for name in counts)
+        tables.put_table(("AT LIMIT", "VALUE", *heads), rows, numbers=heads)
     if workers := job.get("workers"):
         output.put("")
         tables.put_table(("WORKER",), [(worker,) for worker in workers])
+
+
+def _limit(limit: Row) -> str:
+    what = f"{limit['running']} running" if limit.get("running") else str(limit.get("rate"))
+    return what + (f" by {limit['key']}" if limit.get("key") else "")
 
 
 def _put_task(task: Row) -> None:
@@ -250,6 +264,10 @@ _JOB_FACTS: Columns = {
     "SCHEMA": lambda job: json_of("schema")(job) if job.get("schema") else None,
     "RESULTS": json_of("resultSchema"),
 }
+_JOB_TERMS: dict[str, Callable[[Row], str]] = {
+    "NEEDS": lambda job: parts({"parts": job.get("needs"), "sameNode": job.get("sameNode")}),
+    "LIMITS": lambda job: ", ".join(map(_limit, job.get("limits") or ())),
+}
 _WORKERS = Listing(
     "workers", {"WORKER": "id", "LAST BEAT": time_of("lastHeartbeat"), "JOBS": "jobCount"}, numbers=("JOBS",)
 )
@@ -272,7 +290,8 @@ _TASK_FACTS: Columns = {
     "TASK": "id", "STATUS": "status", "JOB": "jobName", "ROOM": "roomId", "POSITION": "queuePosition", "WHY": "why",
     "ATTEMPT": lambda task: f"{task['attempt']} of {task.get('maxAttempts')}" if task.get("attempt") else None,
     "SUBMITTED": time_of("createdAt"), "STARTED": time_of("startedAt"), "ENDED": time_of("completedAt"),
-    "WORKER": "workerId", "PROGRESS": _progress, "SAID AT": time_of("progressAt"), "ERROR": "error",
+    "WORKER": "workerId", "SLOTS": lambda task: ", ".join(task.get("slots") or ()),
+    "PROGRESS": _progress, "SAID AT": time_of("progressAt"), "ERROR": "error",
     "PAYLOAD": lambda task: json.dumps(task.get("payload"), ensure_ascii=False),
     "RESULT": lambda task: "lost" if task.get("resultLost") else json_of("result")(task),
 }  # fmt: skip

@@ -12,9 +12,10 @@ from hub.cli.answers import Columns, facts
 from hub.cli.child import Child, Signals
 from hub.cli.connection import Row
 from hub.cli.inputs import Pair
-from hub.cli.slot_variables import filled, of_no_slot, variables_of
+from hub.cli.slot_variables import filled, variables_of
 from hub.client import Slot
 from hub.client.bundle import Held, slots_of
+from hub.client.slot_variables import of_no_slot
 from hub.errors import LeaseLost
 from hub.processes import without_secrets
 

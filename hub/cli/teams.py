@@ -12,7 +12,7 @@ from hub.cli.answers import CommandAnswer, Listing, time_of
 from hub.cli.command import command
 from hub.cli.connection import HubApi, Row
 from hub.cli.environment import caller
-from hub.cli.inputs import given
+from hub.cli.inputs import Usage, given
 from hub.cli.options import Input
 
 _NONE = "none"
@@ -35,6 +35,8 @@ async def set_row(
 
     The rows of the longest pattern that fits a pool count there.
     """
+    if not 0.01 <= weight <= 1000:
+        raise Usage(f"--weight is {weight:g}, and must be a number from 0.01 to 1000.")
     wish = {"label": pattern, "guarantee": guarantee, "ceiling": ceiling, "weight": weight, "by": caller()}
     row = await hub.ask("PUT", "admin", "teams", team, body=given(wish))
     most = "any number" if row["ceiling"] is None else f"at most {row['ceiling']}"

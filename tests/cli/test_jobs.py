@@ -43,6 +43,22 @@ def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, ro
     assert (len(rows(cut.stdout)), cut.stderr) == (1, "hub: 1 of 3 workers shown; --limit shows more.\n")
 
 
+def test_a_job_is_shown_with_its_needs_its_limits_and_who_is_at_one(command: Command, joblib: Joblib, room: str):
+    needs = [{"label": "gpu:a100", "where": "vram >= 40", "count": 2}]
+    limits = [{"key": "customer", "running": 1}, {"rate": "100/m"}]
+    worker = joblib.register(room, limits=limits)
+    for _ in range(3):
+        joblib.ask("POST", f"/rooms/{room}/tasks/{room}:modifiers:a", payload={"customer": "acme"})
+    joblib.ask("POST", "/tasks/claim", worker_id=worker, limit=9, start=True)
+    shown = command("job", "show", f"{room}:modifiers:a").stdout
+    assert "1 running by customer, 100/m" in shown
+    assert "AT LIMIT" in shown
+    assert ["1", "running", "by", "customer", "acme", "1", "0", "2"] in [line.split() for line in shown.splitlines()]
+    joblib.register(room, "b", needs=needs, sameNode=True)
+    assert "2 gpu:a100 where vram >= 40, on one node" in command("job", "show", f"{room}:modifiers:b").stdout
+    assert "NEEDS" not in shown
+
+
 def test_providers_are_shown_by_room(command: Command, joblib: Joblib, room: str):
     assert command("provider", "ls", "--room", room).stdout == "No providers.\n"
     worker = joblib.register(room)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hub.cli.slot_variables import LONGEST, slot_variables
+from hub.client.slot_variables import LONGEST, slot_variables
 from tests.cli.command import Command
 
 TABLE = "import os, json; print(json.dumps(dict(os.environ)))"

@@ -90,7 +90,7 @@ def verbs(name: str) -> list[str]:
 
 # What is done to databases and to the store; `recovery ls` shows all there is to know of a record.
 WORK = {"recovery", "store"}
-ONLY_LISTED = {"audit"}  # an entry of the audit log has no id by which it could be shown
+ONLY_LISTED = {"audit", "team"}  # what has no id by which it could be shown
 PAIRED = sorted(name for name in ENTRIES if verbs(name) and name not in WORK)
 
 
@@ -110,7 +110,7 @@ def test_every_noun_has_the_commands_ls_and_show(noun, capsys):
 def test_the_list_of_nouns_is_complete():
     assert PAIRED == [
         "audit", "caps", "config", "dead", "hook", "job", "lease", "node", "pool", "provider", "queue", "realm",
-        "schedule", "slot", "task", "token", "worker",
+        "schedule", "slot", "task", "team", "token", "worker",
     ]  # fmt: skip
 
 
