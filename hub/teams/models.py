@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -111,13 +112,14 @@ def check_row(row: TeamRow) -> TeamRow:
 
 
 @cache
-def _fitting(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+def _fitting(pattern: str) -> str:
+    """Return a pattern as `fnmatch` wants it, which takes no longer for more of `*`."""
+    return re.sub(r"[?[]", r"[\g<0>]", pattern)
 
 
 def pattern_of(pool: str, patterns: Iterable[str]) -> str | None:
     """Return the pattern whose rows count for a pool: the longest of those that fit; None where none fits."""
-    fitting = [each for each in patterns if _fitting(each).fullmatch(pool)]
+    fitting = [each for each in patterns if fnmatchcase(pool, _fitting(each))]
     return min(fitting, key=lambda each: (-len(each.encode()), each.encode()), default=None)
 
 

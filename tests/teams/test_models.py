@@ -33,3 +33,13 @@ def test_the_longest_pattern_that_fits_counts(pool: str, pattern: str | None) ->
     if pool == "x:gpu:b":
         pattern = None  # only `*` stands for other text
     assert pattern_of(pool, ["gpu:*", "gpu:a*", "*:gpu:?"]) == pattern
+
+
+@pytest.mark.parametrize("pattern", ["*" * 60 + "b", "*a" * 40 + "*b", "gpu:" + "*a*" * 30 + "b"])
+def test_a_pattern_with_many_stars_is_compared_at_once(pattern):
+    assert pattern_of("gpu:" + "a" * 100, [pattern, "gpu:*"]) == "gpu:*"
+
+
+def test_only_a_star_stands_for_others_in_a_pattern():
+    assert pattern_of("gpu:a", ["gpu:?", "[g]pu:a", "gpu:*"]) == "gpu:*"
+    assert pattern_of("gpu:[a]?", ["gpu:[a]?", "gpu:*"]) == "gpu:[a]?"

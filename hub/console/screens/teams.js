@@ -1,4 +1,4 @@
-// Teams that share pools: what each of them holds, is due and waits for, and what is recalled from it.
+// Teams that share pools: what each holds, is due and waits for, and what is recalled.
 import { html } from "../lib/dom.js";
 import { AsOf, Empty, Head, Meter, Shown, num } from "../lib/parts.js";
 import { useData } from "../lib/store.js";
@@ -22,7 +22,7 @@ export default function Teams() {
   const found = useData("teams", ["grant", "ticket"], 3);
   const rows = found.data?.teams ?? [];
   return html`<${Head} title="Teams"
-      about="In the order in which they are served. The mark in a bar is what a team is due; violet is recalled."><${AsOf}
+      about="In the order of service. The mark in a bar is what a team is due; violet is recalled."><${AsOf}
       at=${found.at}/></${Head}>
     <${Shown} from=${found}>${found.data?.warnings.map((/** @type {string} */ said) => html`<p class="note" key=${said}>${said}</p>`)}
       ${rows.length ? Object.entries(Object.groupBy(rows, (/** @type {any} */ t) => t.label))
