@@ -46,7 +46,7 @@ class Forgetful:
         return task.id
 
     async def claim(self, worker, **more):
-        [task] = await self.hub.tasks.claim(worker, USER, Claim(start=True, **more))
+        [task] = await self.hub.claims.claim(worker, USER, Claim(start=True, **more))
         return task
 
     async def say(self, worker, task, status, error="", value=""):

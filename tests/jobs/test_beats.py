@@ -10,7 +10,7 @@ from tests.jobs.conftest import JOB, USER, worker_of
 
 async def claimed(hub, worker, *, start=True, **options):
     await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(**options))
-    [task] = await hub.tasks.claim(worker, USER, Claim(start=start))
+    [task] = await hub.claims.claim(worker, USER, Claim(start=start))
     return task
 
 
@@ -61,7 +61,7 @@ async def test_a_task_missing_from_one_heartbeat_alone_is_left_running(hub, redi
 async def test_a_task_of_an_unanswered_claim_is_left_running(hub, redis):
     worker = await worker_of(hub)
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    [task] = await hub.tasks.claim(worker, USER, Claim(start=True, request="K"))
+    [task] = await hub.claims.claim(worker, USER, Claim(start=True, request="K"))
     await twice(hub, redis, worker, open_claims=["K"])
     assert await status(hub, task) == "running"
 
@@ -80,7 +80,7 @@ async def test_a_heartbeat_is_answered_with_the_tasks_the_worker_has_lost(hub):
     task = await claimed(hub, worker)
     await hub.tasks.finish(worker, USER, [Result(task.id, "pending", claim=task.claim)])
     assert await beat(hub, worker, task) == [task.id], "it waits again"
-    [again] = await hub.tasks.claim(other, USER)
+    [again] = await hub.claims.claim(other, USER)
     assert (await beat(hub, worker, task), await beat(hub, other, again)) == ([task.id], [])
     await hub.tasks.move(task.id, "cancelled", user=USER)
     assert await beat(hub, other, again) == [task.id]
@@ -100,5 +100,5 @@ async def test_a_claim_that_the_store_lost_is_restored_by_the_heartbeat(hub, red
     assert await beat(hub, worker, task) == []
     found = await hub.tasks.get(task.id)
     assert (found.status, found.worker, found.claim) == ("running", worker, task.claim)
-    assert await hub.tasks.claim(await worker_of(hub), USER) == []
+    assert await hub.claims.claim(await worker_of(hub), USER) == []
     assert await hub.tasks.finish(worker, USER, [Result(task.id, "completed", "", task.claim)]) == ["ok"]

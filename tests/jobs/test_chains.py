@@ -26,7 +26,7 @@ async def submit(hub, *after, run=False, job=JOB, **options):
 
 
 async def claim(hub, worker):
-    return await hub.tasks.claim(worker, USER, Claim(10, start=True))
+    return await hub.claims.claim(worker, USER, Claim(10, start=True))
 
 
 async def end(hub, worker, task, status="completed"):
@@ -177,7 +177,7 @@ async def test_with_many_hubs_a_dependent_task_becomes_pending_once(hub, setting
     worker = await worker_of(hub)
     parents = [await submit(hub) for _ in range(20)]
     child = await submit(hub, *parents)
-    await hub.tasks.claim(worker, USER, Claim(20, start=True))
+    await hub.claims.claim(worker, USER, Claim(20, start=True))
     async with open_store(settings) as store:
         hubs = [hub, Hub(store, settings)]
         ends = [Result(parent.id, "completed") for parent in parents]

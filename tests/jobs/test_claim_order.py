@@ -40,7 +40,7 @@ async def test_a_claim_takes_only_the_oldest_tasks_of_the_jobs_of_its_worker(hub
         elif what == "claim":
             worker, most = chance.choice(list(serves)), chance.choice([1, 1, 2, 5, 30])
             mine = [task for task in sorted(waiting, key=waiting.get) if waiting[task][1] in serves[worker]]
-            taken = [task.id for task in await hub.tasks.claim(worker, USER, Claim(most=most))]
+            taken = [task.id for task in await hub.claims.claim(worker, USER, Claim(most=most))]
             assert taken == mine[:most]
             for task in taken:
                 del waiting[task]
@@ -52,9 +52,9 @@ async def test_a_claim_takes_only_the_oldest_tasks_of_the_jobs_of_its_worker(hub
             else:  # claimed without a worker
                 await hub.tasks.move(task, "claimed", user=USER, superuser=True)
                 del waiting[task]
-    left = [task.id for task in await hub.tasks.claim(all_of_them, USER, Claim(most=1000))]
+    left = [task.id for task in await hub.claims.claim(all_of_them, USER, Claim(most=1000))]
     assert left == sorted(waiting, key=waiting.get)
-    assert await hub.tasks.claim(all_of_them, USER) == []
+    assert await hub.claims.claim(all_of_them, USER) == []
 
 
 async def test_a_task_is_found_behind_more_queues_than_one_claim_looks_through(hub):
@@ -62,6 +62,6 @@ async def test_a_task_is_found_behind_more_queues_than_one_claim_looks_through(h
     for full in JOBS[:57]:
         await hub.tasks.submit("r1", full, ["{}"], USER)
     worker = await linked_to(hub, JOBS[57:])
-    assert await hub.tasks.claim(worker, USER) == []
+    assert await hub.claims.claim(worker, USER) == []
     [last] = await hub.tasks.submit("r1", JOBS[59], ["{}"], USER)
-    assert [task.id for task in await hub.tasks.claim(worker, USER)] == [last.id]
+    assert [task.id for task in await hub.claims.claim(worker, USER)] == [last.id]

@@ -27,12 +27,12 @@ def spent(redis):
 async def test_a_plain_task_costs_a_fixed_number_of_redis_commands(hub, spent):
     job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    await hub.tasks.claim(job.worker, USER)
+    await hub.claims.claim(job.worker, USER)
     found = {}
     spent()
     await hub.tasks.submit("r1", JOB, ['{"n":1}'], USER)
     found["submit"] = spent()
-    [task] = await hub.tasks.claim(job.worker, USER, Claim(start=True))
+    [task] = await hub.claims.claim(job.worker, USER, Claim(start=True))
     found["claim"] = spent()
     await hub.tasks.finish(job.worker, USER, [Result(task.id, "completed", "", task.claim)])
     found["finish"] = spent()

@@ -42,7 +42,7 @@ async def test_the_demand_of_a_job_counts_pending_and_held_tasks_and_not_delayed
         "job": JOB, "pending": 5, "putOff": 2, "held": 0, "workers": 1, "runSeconds": None, "desired": 5,
         "truncated": False,
     }  # fmt: skip
-    claimed = await hub.tasks.claim(worker, USER, Claim(most=3, start=True))
+    claimed = await hub.claims.claim(worker, USER, Claim(most=3, start=True))
     assert await told(api, "?headroom=2") == {
         "job": JOB, "pending": 2, "putOff": 2, "held": 3, "workers": 1, "runSeconds": None, "desired": 7,
         "truncated": False,
@@ -61,7 +61,7 @@ async def test_the_demand_tells_the_average_runtime_with_more_weight_on_recent_t
     await ended.count()  # what ended before is not counted
 
     async def ran(seconds):
-        [task] = await hub.tasks.claim(worker, USER, Claim(start=True))
+        [task] = await hub.claims.claim(worker, USER, Claim(start=True))
         redis.hincrby(f"hub:task:{task.id}", "started", int(-seconds * 1_000_000))
         await hub.tasks.finish(worker, USER, [Result(task.id, "completed")])
 
@@ -86,9 +86,9 @@ async def test_the_demand_of_a_job_counts_no_tasks_of_other_jobs_of_its_workers(
     alone = await offer(hub)
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
     await hub.tasks.submit("r1", "r1:analysis:Cube", ["{}"] * 2, USER)
-    await hub.tasks.claim(worker, USER, Claim(most=3))
+    await hub.claims.claim(worker, USER, Claim(most=3))
     await hub.tasks.submit("r1", JOB, ["{}"] * 4, USER)
-    await hub.tasks.claim(alone, USER, Claim(most=4))
+    await hub.claims.claim(alone, USER, Claim(most=4))
     found = await told(api)
     assert (found["held"], found["workers"], found["truncated"]) == (5, 2, False)
 
@@ -98,7 +98,7 @@ async def test_with_too_many_held_tasks_the_demand_is_a_lower_bound(served, monk
     worker = await offer(hub)
     await offer(hub, "Cube", worker)
     await hub.tasks.submit("r1", JOB, ["{}"] * 5, USER)
-    await hub.tasks.claim(worker, USER, Claim(most=5))
+    await hub.claims.claim(worker, USER, Claim(most=5))
     monkeypatch.setattr(jobs_module, "LOOKED_AT_MAX", 4)  # the worker is one of them
     found = await told(api)
     assert (found["held"], found["desired"], found["truncated"]) == (3, 3, True)

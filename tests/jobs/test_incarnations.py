@@ -22,10 +22,10 @@ async def registered(hub, incarnation, worker=None):
 async def test_the_process_that_registers_last_is_the_worker_and_the_older_one_is_told(hub):
     worker = await registered(hub, "old")
     await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER)
-    [held] = await hub.tasks.claim(worker, USER, Claim(incarnation="old"))
+    [held] = await hub.claims.claim(worker, USER, Claim(incarnation="old"))
     assert await registered(hub, "new", worker) == worker
     with pytest.raises(Superseded):
-        await hub.tasks.claim(worker, USER, Claim(incarnation="old"))
+        await hub.claims.claim(worker, USER, Claim(incarnation="old"))
     with pytest.raises(Superseded):
         await hub.workers.compare(worker, USER, {}, [], "old")
     with pytest.raises(Superseded):
@@ -33,14 +33,14 @@ async def test_the_process_that_registers_last_is_the_worker_and_the_older_one_i
     with pytest.raises(Superseded):
         await registered(hub, "old", worker)
     assert await hub.tasks.finish(worker, USER, [Result(held.id, "failed", "oh", held.claim)]) == ["ok"], "its own"
-    assert len(await hub.tasks.claim(worker, USER, Claim(incarnation="new"))) == 1
+    assert len(await hub.claims.claim(worker, USER, Claim(incarnation="new"))) == 1
     await hub.workers.delete(worker, USER, superuser=False, incarnation="new")
 
 
 async def test_a_worker_that_names_no_process_counts_as_the_latest(hub):
     worker = await registered(hub, "")
     assert await registered(hub, "new", worker) == await registered(hub, "", worker) == worker
-    assert await hub.tasks.claim(worker, USER) == []
+    assert await hub.claims.claim(worker, USER) == []
     assert await hub.workers.compare(worker, USER, {}, []) == []
     await hub.workers.delete(worker, USER, superuser=False)
 

@@ -70,7 +70,7 @@ async def test_a_restored_result_waits_for_the_hub_that_remembers_the_submit(los
         taker = Hub(store, settings_for(lossy.server.url))
         await taker.clock.tick()
         await lossy.submit()
-        [task] = await taker.tasks.claim(worker, USER, Claim(start=True))
+        [task] = await taker.claims.claim(worker, USER, Claim(start=True))
         assert await taker.tasks.finish(worker, USER, [Result(task.id, "completed", "", task.claim, "7")]) == ["ok"]
         await lossy.forget()
         await lossy.recall(taker)
@@ -102,13 +102,13 @@ async def test_a_task_whose_end_redis_lost_is_not_claimed_before_the_hubs_have_r
     await lossy.say(worker, task, "completed")
     await lossy.forget()
     settings = settings_for(lossy.server.url)
-    monkeypatch.setattr("hub.jobs.tasks.SETTLES_S", -1)  # a claim does not wait
+    monkeypatch.setattr("hub.jobs.claims.SETTLES_S", -1)  # a claim does not wait
     async with open_store(settings) as store:  # another hub is back before the one that took the report
         with pytest.raises(Settling):
-            await Hub(store, settings).tasks.claim(worker, USER)
+            await Hub(store, settings).claims.claim(worker, USER)
         monkeypatch.undo()
         await lossy.recall()
-        assert await Hub(store, settings).tasks.claim(worker, USER) == []
+        assert await Hub(store, settings).claims.claim(worker, USER) == []
     assert await lossy.status(task.id) == "completed"
 
 
@@ -120,7 +120,7 @@ async def test_the_end_of_a_task_is_restored_even_before_its_submit_is_restored_
         await other.clock.tick()
         lossy.keep()
         await lossy.submit()
-        [task] = await other.tasks.claim(worker, USER, Claim(start=True))
+        [task] = await other.claims.claim(worker, USER, Claim(start=True))
         assert await other.tasks.finish(worker, USER, [Result(task.id, "completed", "", task.claim)]) == ["ok"]
         await lossy.forget()
         await lossy.recall(other)
@@ -139,7 +139,7 @@ async def test_a_lost_cancellation_is_restored_even_if_the_task_was_claimed_sinc
     settings = settings_for(lossy.server.url)
     async with open_store(settings) as store:  # another hub, which remembers nothing of it
         lossy.server.client().hincrby("hub:store", "clock_ms", 2_000)  # past the time in which hubs report
-        assert [found.id for found in await Hub(store, settings).tasks.claim(worker, USER)] == [task]
+        assert [found.id for found in await Hub(store, settings).claims.claim(worker, USER)] == [task]
     await lossy.recall()
     assert await lossy.status(task) == "cancelled"
 
@@ -234,7 +234,7 @@ async def test_a_job_restored_by_a_second_hub_has_the_tasks_restored_by_the_firs
 
         async def back():
             await lossy.hub.clock.tick()
-            return [found.id for found in await lossy.hub.tasks.claim(worker, USER)] == [task.id]
+            return [found.id for found in await lossy.hub.claims.claim(worker, USER)] == [task.id]
 
         await eventually(back)
 
@@ -261,6 +261,6 @@ async def test_restoring_a_registration_does_not_restore_its_worker(lossy):
     await lossy.forget()
     await lossy.recall()
     with pytest.raises(WorkerNotFound):
-        await lossy.hub.tasks.claim(worker, USER)
+        await lossy.hub.claims.claim(worker, USER)
     with pytest.raises(JobNotFound):
         await lossy.hub.jobs.get(JOB)

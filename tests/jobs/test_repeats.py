@@ -23,9 +23,9 @@ async def workers_of(hub, *users):
 async def test_a_repeated_failure_does_not_take_the_task_from_its_next_worker(hub):
     first, second = await workers_of(hub, USER, USER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(max_attempts=5, backoff_ms=0))
-    await hub.tasks.claim(first, USER)
+    await hub.claims.claim(first, USER)
     await hub.tasks.move(task.id, "failed", user=USER, request="R")
-    await hub.tasks.claim(second, USER)
+    await hub.claims.claim(second, USER)
     again = await hub.tasks.move(task.id, "failed", user=USER, request="R")
     assert (again.status, again.attempt, again.worker) == ("claimed", 2, second)
 
@@ -33,7 +33,7 @@ async def test_a_repeated_failure_does_not_take_the_task_from_its_next_worker(hu
 async def test_two_reports_on_one_task_in_one_call_are_both_accepted(hub):
     [worker] = await workers_of(hub, USER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
     results = [Result(task.id, "running"), Result(task.id, "completed")]
     assert await hub.tasks.finish(worker, USER, results, "R") == ["ok", "ok"]
     assert (await hub.tasks.get(task.id)).status == "completed"
@@ -43,7 +43,7 @@ async def test_two_alternately_repeated_claims_each_get_their_first_answer(hub):
     [worker] = await workers_of(hub, USER)
     await hub.tasks.submit("r1", JOB, ["{}"] * 4, USER)
     taken = [
-        [t.id for t in await hub.tasks.claim(worker, USER, Claim(request=key))] for key in ("K1", "K2", "K1", "K2")
+        [t.id for t in await hub.claims.claim(worker, USER, Claim(request=key))] for key in ("K1", "K2", "K1", "K2")
     ]
     assert taken[2:] == taken[:2]
     assert taken[0] != taken[1]
@@ -62,7 +62,7 @@ async def test_a_key_stands_for_one_request_until_it_is_forgotten(hub, redis):
 async def test_a_retry_repeated_with_its_key_makes_one_task(hub):
     [worker] = await workers_of(hub, USER)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
     await hub.tasks.move(task.id, "failed", user=USER)
     tries = [await hub.tasks.retry(task.id, USER, superuser=False, key="k") for _ in range(2)]
     assert tries[0].id == tries[1].id != task.id

@@ -54,7 +54,7 @@ async def test_a_due_schedule_makes_a_task_and_gets_its_next_due_time(hub, redis
     found = await hub.schedules.get("r1", "s1")
     assert (found.due_us, found.last_us, found.task, found.fired) == (due + MINUTE_US, due, task.id, 1)
     assert found.created_us == made.created_us
-    assert [claimed.id for claimed in await hub.tasks.claim(worker, USER)] == [task.id]
+    assert [claimed.id for claimed in await hub.claims.claim(worker, USER)] == [task.id]
     assert redis.hget(f"hub:job:{JOB}", "tasks") == "1"
 
 
@@ -226,7 +226,7 @@ async def test_a_unique_schedule_makes_no_task_while_its_last_one_has_not_ended(
         age(redis, 1)
         made.append(await hub.schedules.fire_due())
         if over:
-            [task] = await hub.tasks.claim(worker, USER, Claim(start=True))
+            [task] = await hub.claims.claim(worker, USER, Claim(start=True))
             await hub.tasks.finish(worker, USER, [Result(task.id, "completed")])
     assert made == [1, 0, 1]
 

@@ -29,7 +29,7 @@ async def look_after(hub):
 async def test_a_silent_worker_is_removed_and_its_tasks_fail(hub, redis):
     worker = await worker_of(hub)
     held, _ = await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER)
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
     silence(redis, worker, 61)
     assert (await sweep(hub)).expired == 1
     ended = await hub.tasks.get(held.id)
@@ -108,7 +108,7 @@ async def test_a_sweep_step_that_fails_skips_no_other_step(hub, redis):
 async def test_a_worker_with_very_many_tasks_is_removed_at_once_and_its_tasks_fail_in_batches(hub, redis):
     worker = await worker_of(hub)
     tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 300, USER)
-    while await hub.tasks.claim(worker, USER, Claim(most=100)):
+    while await hub.claims.claim(worker, USER, Claim(most=100)):
         pass
     await hub.workers.delete(worker, USER, superuser=False)
     assert {(await hub.tasks.get(task.id)).status for task in tasks} == {"failed"}
@@ -119,7 +119,7 @@ async def test_a_worker_with_very_many_tasks_is_removed_at_once_and_its_tasks_fa
 async def test_a_removal_interrupted_by_the_death_of_its_hub_is_finished_by_the_next(hub, redis):
     worker = await worker_of(hub)
     tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 3, USER)
-    await hub.tasks.claim(worker, USER, Claim(most=3))
+    await hub.claims.claim(worker, USER, Claim(most=3))
     script = hub.store.script("workers/remove")
     named = {
         "worker": worker,
@@ -143,16 +143,16 @@ async def test_a_delayed_task_becomes_pending_when_it_is_due(hub, redis):
     due_us = (seconds + 3600) * 1_000_000 + microseconds
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(due_us=due_us))
     assert (task.status, task.position, task.due_us) == ("pending", None, due_us)
-    assert await hub.tasks.claim(worker, USER) == []
+    assert await hub.claims.claim(worker, USER) == []
     redis.zadd("hub:later", {task.id: 1})
     assert (await look_after(hub)).due == 1
-    assert [claimed.id for claimed in await hub.tasks.claim(worker, USER)] == [task.id]
+    assert [claimed.id for claimed in await hub.claims.claim(worker, USER)] == [task.id]
 
 
 async def test_a_task_that_runs_longer_than_its_claim_allows_fails(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    await hub.tasks.claim(worker, USER, Claim(start=True, max_runtime_ms=5000))
+    await hub.claims.claim(worker, USER, Claim(start=True, max_runtime_ms=5000))
     assert (await look_after(hub)).expired == 0
     redis.zincrby("hub:runtimes", -10_000, task.id)
     assert (await look_after(hub)).expired == 1
@@ -165,7 +165,7 @@ async def test_a_task_that_reports_nothing_for_too_long_fails_as_stuck(hub, redi
     options = Options(max_silence_ms=5000)
     silent, speaks = await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER, options)
     assert (await look_after(hub)).expired == 0, "it waits, and may do so"
-    await hub.tasks.claim(worker, USER, Claim(most=2, start=True))
+    await hub.claims.claim(worker, USER, Claim(most=2, start=True))
     assert (await look_after(hub)).expired == 0
     redis.zincrby("hub:silences", -10_000, silent.id)
     redis.zincrby("hub:silences", -10_000, speaks.id)
@@ -180,7 +180,7 @@ async def test_a_task_that_reports_nothing_for_too_long_fails_as_stuck(hub, redi
 async def test_a_stuck_task_is_retried_and_its_silence_counts_anew(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0, max_silence_ms=5000))
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     await hub.progress.note(worker, USER, [ReportedProgress(task.id, progress=0.5, message="half", log=("one",))])
     redis.zincrby("hub:silences", -10_000, task.id)
     assert (await look_after(hub)).expired == 1
@@ -188,14 +188,14 @@ async def test_a_stuck_task_is_retried_and_its_silence_counts_anew(hub, redis):
     assert (shown.task.status, shown.task.attempt, shown.progress, shown.message) == ("pending", 2, None, "")
     assert [text for _, text in shown.log] == ["one"]
     assert redis.zcard("hub:silences") == 0
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     assert redis.zcard("hub:silences") == 1
 
 
 async def test_an_ended_task_is_removed_from_every_index_after_its_retention(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ['{"x":1}'], USER)
-    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.claims.claim(worker, USER, Claim(start=True))
     await hub.progress.note(worker, USER, [ReportedProgress(task.id, log=("on",))])
     assert await hub.tasks.finish(worker, USER, [Result(task.id, "completed", value="1")]) == ["ok"]
     assert (await look_after(hub)).forgotten == 0
@@ -210,7 +210,7 @@ async def test_an_ended_task_is_removed_from_every_index_after_its_retention(hub
 async def test_a_deleted_job_is_forgotten_with_its_last_task(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
     await hub.workers.delete(worker, USER, superuser=False)
     for key, member in (("hub:finished", task.id), ("hub:deleted_jobs", JOB)):
         redis.zincrby(key, -604_801_000_000, member)

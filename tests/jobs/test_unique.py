@@ -23,7 +23,7 @@ async def submit(hub, options=ONE, job=JOB, room="r1", key=""):
 
 
 async def claim(hub, worker):
-    [task] = await hub.tasks.claim(worker, USER, Claim(start=True))
+    [task] = await hub.claims.claim(worker, USER, Claim(start=True))
     return task
 
 
