@@ -10,6 +10,7 @@ from tests.machine.borrowers import Borrowers
 from tests.machine.direct import Direct
 from tests.machine.health import Health
 from tests.machine.jobs.machine import JobsMachine
+from tests.machine.jobs.terms import TermsMachine
 from tests.machine.look import Look
 from tests.machine.ruling import Ruling
 from tests.machine.sharing import Sharing
@@ -67,6 +68,16 @@ def run_jobs(server: RedisServer, examples: int, *, shrink: bool) -> None:
         run_state_machine_as_test(JobsMachine, settings=_chosen(examples, shrink))
     finally:
         JobsMachine.direct.close()
+
+
+def run_terms(server: RedisServer, examples: int, *, shrink: bool) -> None:
+    """Run the machine of needs and limits of jobs."""
+    TermsMachine.steps = 0
+    TermsMachine.direct = Direct(server)
+    try:
+        run_state_machine_as_test(TermsMachine, settings=_chosen(examples, shrink))
+    finally:
+        TermsMachine.direct.close()
 
 
 def _chosen(examples: int, shrink: bool) -> settings:

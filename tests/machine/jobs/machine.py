@@ -88,7 +88,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
         answer = self.call(
             "jobs/register", full=full, id=new_job, schema=schema, digest=schema, worker=worker, user=user,
             made_for="new" if new_worker else "known", incarnation="", attempts=1, backoff_ms=1000,
-            result_schema="", validate=int(validate),
+            result_schema="", validate=int(validate), needs="", limits="",
         )  # fmt: skip
         assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker, validate)
         if answer[0] in ("created", "joined"):
@@ -271,7 +271,8 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
             return
         answer = self.call(
             "tasks/claim", worker=worker, user=user, most=most, start=int(start), runtime_ms=runtime_ms,
-            request=self.request(), keyed=int(keyed), final=1, incarnation="",
+            request=self.request(), keyed=int(keyed), final=1, incarnation="", holder="", slots_ms=0, bundle="",
+            job="",
         )  # fmt: skip
         if self.model.workers[worker].user != user:
             assert answer == ["forbidden"]
