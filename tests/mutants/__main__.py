@@ -22,6 +22,7 @@ from typing import Any
 
 from tests.machine.flight.test_flight import STEPS
 from tests.machine.jobs.test_jobs_machine import EXAMPLES as JOBS_EXAMPLES
+from tests.machine.jobs.test_terms_machine import EXAMPLES as TERMS_EXAMPLES
 from tests.machine.test_machine import EXAMPLES
 from tests.mutants.in_bundles import BUNDLES
 from tests.mutants.in_flight import FLIGHT
@@ -32,21 +33,23 @@ from tests.mutants.in_matching import MATCHING
 from tests.mutants.in_rules import RULES
 from tests.mutants.in_served_caps import SERVED
 from tests.mutants.in_spilling import SPILLING
+from tests.mutants.in_task_terms import TERMS
 from tests.mutants.in_teams import TEAMS
 from tests.mutants.in_usage import USAGE
 from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
-BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": 8 * STEPS}
+BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "terms": 6 * TERMS_EXAMPLES, "flight": 8 * STEPS}
 QUEUE = (*BUNDLES, *TEAMS, *MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE)
+OF_MACHINE = {"flight": FLIGHT, "jobs": TASKS, "terms": TERMS, "queue": QUEUE}
 REGRESSIONS = "tests/capacity/queue/test_regressions.py"
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 
 def attempt(mistake: Mistake | None, machine: str = "queue") -> dict[str, Any]:
     """Run a machine in a copy of the project with this mistake, or with none; return what it finds."""
-    machine = "jobs" if mistake in TASKS else "flight" if mistake in FLIGHT else machine
+    machine = next((name for name, mistakes in OF_MACHINE.items() if mistake in mistakes), machine)
     with tempfile.TemporaryDirectory(prefix="hub-mutants-") as name:
         tree = Path(name)
         for part in ("hub", "lua", "tests"):
@@ -110,12 +113,11 @@ def main() -> int:
     words = sys.argv[1:]
     chosen = [
         each
-        for each in (*FLIGHT, *TASKS, *QUEUE, *SPILLING)
+        for each in (*FLIGHT, *TASKS, *TERMS, *QUEUE, *SPILLING)
         if not words or any(word in each.script or word in each.why for word in words)
     ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
-    needed = {"flight": FLIGHT, "jobs": TASKS, "queue": QUEUE}
-    for machine in (machine for machine in BUDGET if set(needed[machine]) & {each for each in chosen if not each.test}):
+    for machine in (name for name in BUDGET if set(OF_MACHINE[name]) & {each for each in chosen if not each.test}):
         sound, line = row(None, attempt(None, machine))
         print(line, flush=True)
         if not sound:

@@ -1,4 +1,4 @@
-"""Runs a state machine of the tree it stands in: `python -m tests.mutants.attempt line|jobs EXAMPLES`, or
+"""Runs a state machine of the tree it stands in: `python -m tests.mutants.attempt queue|jobs|terms EXAMPLES`, or
 `flight STEPS`.
 
 The last line it prints is a JSON object: what the machine found, or null, after how many steps and seconds.
@@ -20,7 +20,8 @@ from tests.machine.flight.rules import RULES
 from tests.machine.flight.run import player, some_steps
 from tests.machine.flight.scenarios import SCENARIOS
 from tests.machine.jobs.machine import JobsMachine
-from tests.machine.run import Machine, run, run_jobs
+from tests.machine.jobs.terms import TermsMachine
+from tests.machine.run import Machine, run, run_jobs, run_terms
 from tests.world import RedisServer
 
 
@@ -28,19 +29,19 @@ def main() -> None:
     if sys.argv[1] == "flight":
         print(json.dumps(_fly(int(sys.argv[2]))))
         return
+    go, machine = {"jobs": (run_jobs, JobsMachine), "terms": (run_terms, TermsMachine)}.get(sys.argv[1], (run, Machine))
     folder = Path(tempfile.mkdtemp(prefix="hub-mutant-"))
     server = RedisServer(folder)
     server.start()
     started, found = time.monotonic(), None
     try:
-        (run_jobs if sys.argv[1] == "jobs" else run)(server, int(sys.argv[2]), shrink=False)
+        go(server, int(sys.argv[2]), shrink=False)
     except BaseException as error:
         found = _said(error)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    steps = JobsMachine.steps if sys.argv[1] == "jobs" else Machine.steps
-    print(json.dumps({"found": found, "steps": steps, "seconds": round(time.monotonic() - started, 1)}))
+    print(json.dumps({"found": found, "steps": machine.steps, "seconds": round(time.monotonic() - started, 1)}))
 
 
 def _fly(most: int) -> dict[str, Any]:

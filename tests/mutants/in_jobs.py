@@ -10,7 +10,7 @@ TASKS = (
         "a worker is said to hold what has ended",
     ),
     Mistake(
-        "outcomes.lua", "  redis.call('ZREM', keys.runtimes, t.id)\n", "",
+        "outcomes.lua", "ipairs({keys.runtimes, ", "ipairs({",
         "a task that has ended is still watched for its runtime",
     ),
     Mistake(
@@ -22,7 +22,7 @@ TASKS = (
         "a submit that is repeated counts twice",
     ),
     Mistake(
-        "outcomes.lua", "  redis.call('ZREM', keys.ownerless, t.id)\n", "",
+        "outcomes.lua", "keys.runtimes, keys.ownerless, ", "keys.runtimes, ",
         "a task that has ended counts as claimed without a worker",
     ),
     Mistake(
@@ -50,7 +50,7 @@ TASKS = (
         "a task that failed stands for its key",
     ),
     Mistake(
-        "job_queue.lua", "== 1 then job_queue.set_head(t.job) end", "== 2 then job_queue.set_head(t.job) end",
+        "job_queue.lua", "== 0 then return end\n  job_queue.set_head(t.job)\n", "== 0 then return end\n",
         "a queue is found by a task that was cancelled",
     ),
     Mistake(
@@ -58,7 +58,7 @@ TASKS = (
         "a queue is found by its last task instead of its first",
     ),
     Mistake(
-        "commands/tasks/claim.lua", "leave()\n", "",
+        "commands/tasks/claim.lua", "\n    leave()\n", "\n",
         "a queue is found by a task that was claimed",
     ),
     Mistake(
@@ -95,7 +95,7 @@ TASKS = (
         "a task stands in two lists",
     ),
     Mistake(
-        "job_queue.lua", "t.at - 1000000 * (t.prio or 0)", "t.at",
+        "tasks.lua", "t.at - 1000000 * (t.prio or 0)", "t.at",
         "priority makes no difference",
     ),
     Mistake(
@@ -107,15 +107,15 @@ TASKS = (
         "a claim of several leaves tasks that wait",
     ),
     Mistake(
-        "commands/tasks/claim.lua", "if owner ~= a.user then return {'forbidden'} end\n", "",
+        "commands/tasks/claim.lua", "owner ~= a.user and 'forbidden' or ", "",
         "a worker may be used by a user that does not own it",
     ),
     Mistake(
-        "commands/tasks/claim.lua", "  redis.call('SADD', keys.worker_tasks(a.worker), t.id)\n", "",
+        "claimed_tasks.lua", "  redis.call('SADD', keys.worker_tasks(worker), t.id)\n", "",
         "what a worker holds is not noted, and stays with it when it dies",
     ),
     Mistake(
-        "commands/tasks/claim.lua", ", 'claimed', store.clock_ms)", ")",
+        "claimed_tasks.lua", ", 'claimed', store.clock_ms)", ")",
         "the time of a claim is not stored",
     ),
     Mistake(
