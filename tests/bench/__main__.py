@@ -19,6 +19,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "scripts": "Redis time of a borrow and of a return",
     "matching": "Redis time and memory of `where`, of lines of many wants, and of borrows that use neither",
     "bundles": "Redis time of borrows of several slots at once, and how long they wait among borrows of one",
+    "task_slots": "Redis time of claims with slots and under limits, and of claims that use neither",
     "teams": "Redis time of hand-offs among many teams, and of the rounds that recall leases for them",
     "holds": "Redis time of an idle fleet in which slots are held",
     "shards": "realms on a Redis Cluster of three shards, and a script there against one in no cluster",

@@ -136,7 +136,7 @@ async def _claim(side: Side, name: str) -> float:
     workers = side.single[:calls] if one_job else [side.versatile] * calls
 
     async def claim(worker: str) -> None:
-        taken.extend(await side.hub.tasks.claim(worker, USER, Claim(most=most)))
+        taken.extend(await side.hub.claims.claim(worker, USER, Claim(most=most)))
 
     usec = await fleet.usec_per_script(side.redis, [partial(claim, worker) for worker in workers])
     assert len(taken) == calls * most, f"{len(taken)} tasks were claimed, {most} by each of {calls}"
