@@ -31,7 +31,8 @@ def test_the_uncommented_example_is_read_without_a_note(tmp_path):
 
 
 def test_the_example_names_every_variable_that_clients_read():
-    sources = (Path(hub.client.__file__).parent).rglob("*.py")
+    # Those of slot_variables.py are set for the programs of others, and read by no client.
+    sources = [each for each in Path(hub.client.__file__).parent.rglob("*.py") if each.name != "slot_variables.py"]
     read = {name for source in sources for name in re.findall(r'"(HUB_[A-Z_]+)"', source.read_text())}
     assert {"HUB_URL", "HUB_TOKEN", "HUB_NODE_ID"} <= read
     assert read <= {line.strip("#").partition("=")[0] for line in EXAMPLE.read_text().splitlines()}

@@ -31,7 +31,7 @@ async def worker_of(hub, name="A"):
 async def claimed_by(hub, worker, count=1, **options):
     """Tasks that a worker has claimed and not started."""
     await hub.tasks.submit("r1", JOB, ["{}"] * count, USER, Options(**options))
-    return [task.id for task in await hub.tasks.claim(worker, USER, Claim(most=count))]
+    return [task.id for task in await hub.claims.claim(worker, USER, Claim(most=count))]
 
 
 def records_of(hub, **options):
@@ -57,7 +57,7 @@ async def test_a_claimed_task_that_never_started_is_requeued_and_the_next_worker
     found = await hub.tasks.get(task)
     assert (found.status, found.worker, found.position) == ("pending", None, 1)
     assert (await records.count(), await records.reset()) == (0, Reset())
-    assert [again.id for again in await hub.tasks.claim(other, USER)] == [task]
+    assert [again.id for again in await hub.claims.claim(other, USER)] == [task]
 
 
 async def test_a_task_is_not_stuck_at_exactly_the_threshold(hub, redis):
@@ -95,7 +95,7 @@ async def test_a_late_report_is_forbidden_once_another_worker_of_the_user_has_th
     [task] = await claimed_by(hub, late)
     age(redis, task, MINUTE_MS + 1)
     await records_of(hub).reset()
-    assert [again.worker for again in await hub.tasks.claim(other, USER)] == [other]
+    assert [again.worker for again in await hub.claims.claim(other, USER)] == [other]
     for status in ("running", "completed", "failed", "cancelled", "pending"):
         assert await hub.tasks.finish(late, USER, [Result(task, status, "late")]) == ["forbidden"]
     found = await hub.tasks.get(task)
@@ -128,8 +128,8 @@ async def test_running_ended_pending_and_ownerless_tasks_are_left_alone(hub, red
 async def test_a_task_started_at_once_or_claimed_before_times_were_noted_is_never_touched(hub, redis):
     worker = await worker_of(hub)
     await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER)
-    [started] = await hub.tasks.claim(worker, USER, Claim(start=True))
-    [old] = await hub.tasks.claim(worker, USER)
+    [started] = await hub.claims.claim(worker, USER, Claim(start=True))
+    [old] = await hub.claims.claim(worker, USER)
     assert redis.hget(f"hub:task:{started.id}", "claimed") is None
     redis.hdel(f"hub:task:{old.id}", "claimed")
     redis.hincrby("hub:store", "clock_ms", 10 * MINUTE_MS)
@@ -153,7 +153,7 @@ async def test_a_task_requeued_too_often_fails_with_a_reason(hub, redis):
     for _ in range(2):
         age(redis, task, MINUTE_MS + 1)
         assert (await records.reset()).reset == (dashed(task),)
-        assert [again.id for again in await hub.tasks.claim(worker, USER)] == [task]
+        assert [again.id for again in await hub.claims.claim(worker, USER)] == [task]
     age(redis, task, MINUTE_MS + 1)
     assert [stuck.attempts for stuck in await records.look(1)] == [2]
     assert await records.reset() == Reset((), (dashed(task),))
@@ -180,7 +180,7 @@ async def test_the_history_has_each_requeue_with_its_reason(hub, redis):
     for _ in range(2):
         age(redis, task, MINUTE_MS + 1)
         await records.reset()
-        await hub.tasks.claim(worker, USER)
+        await hub.claims.claim(worker, USER)
     events = [Event.read(entry) for entry in redis.xrange("hub:history")]
     told = [(event.facts["why"], event.facts["task"], event.why) for event in events if event.what == "task.unstuck"]
     assert [(why, about) for why, about, _ in told] == [("queued", task), ("failed", task)]
@@ -264,7 +264,7 @@ async def test_a_repeated_reset_requeues_no_task_twice(hub, redis):
     script = hub.store.script("tasks/unstick")
     named = {"threshold_ms": MINUTE_MS, "most": 0, "error": ERROR, "rest": [task, task]}
     assert [await script(**named), await script(**named)] == [[1, 0], [0, 0]]
-    assert [again.id for again in await hub.tasks.claim(worker, USER)] == [task]
+    assert [again.id for again in await hub.claims.claim(worker, USER)] == [task]
     assert await script(**named) == [0, 0]
 
 
@@ -286,14 +286,14 @@ async def test_recovery_of_tasks_goes_on_after_a_restart_of_redis(own_redis):
 async def test_a_claim_takes_a_fixed_number_of_redis_commands(hub, redis):
     worker = await worker_of(hub)
     await hub.tasks.submit("r1", JOB, ["{}"] * 3, USER)
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
 
     def calls():
         stats = redis.info("commandstats")
         return {name: found["calls"] for name, found in stats.items() if name not in ("cmdstat_info",)}
 
     before = calls()
-    await hub.tasks.claim(worker, USER)
+    await hub.claims.claim(worker, USER)
     spent = {name[8:]: count - before.get(name, 0) for name, count in calls().items() if count != before.get(name, 0)}
     assert spent.pop("fcall") == 1
     assert {name: spent[name] for name in ("hset", "sadd", "zrem")} == {"hset": 1, "sadd": 1, "zrem": 3}

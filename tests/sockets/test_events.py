@@ -41,7 +41,7 @@ async def test_task_events_go_to_its_room_and_available_events_to_the_room_of_it
 
     worker_id = await offered(hub)
     (task,) = await hub.tasks.submit("lab", JOB, ["{}"], ANN, Options())
-    await hub.tasks.claim(worker_id, ANN, Claim())
+    await hub.claims.claim(worker_id, ANN, Claim())
 
     seen = await told(reader, 3)
     assert seen[0] == ("jobs_invalidate", {})

@@ -24,7 +24,7 @@ GONE_S = 8 + SLACK_S  # the grace, and what finding out takes
 async def test_a_worker_that_hangs_up_is_removed_and_its_tasks_fail(how, transport, here, listen, hub, redis):
     job, _ = await hub.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
     (task,) = await hub.tasks.submit("lab", JOB, ["{}"], ANN, Options())
-    await hub.tasks.claim(job.worker, ANN, Claim())
+    await hub.claims.claim(job.worker, ANN, Claim())
     reader, worker = await listen(here, None), await listen(here, "ann", transports=[transport])
     await reader.join("lab")
     await reader.catch_up(redis, "lab")

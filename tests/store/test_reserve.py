@@ -86,7 +86,7 @@ async def test_the_refusal_of_a_full_store_names_the_memory_in_use_and_other_cal
         await hub.providers.register(ProviderRequest("r1", "frames", "All"), USER, superuser=False)
     with pytest.raises(StoreFull):
         await hub.schedules.put(Schedule("r1", "s", JOB, "{}", Rule(every_ms=60_000)), USER, superuser=False)
-    [claimed] = await hub.tasks.claim(job.worker, USER, Claim(start=True))
+    [claimed] = await hub.claims.claim(job.worker, USER, Claim(start=True))
     assert claimed.id == task.id
     assert await hub.tasks.finish(job.worker, USER, [Result(task.id, "completed", "", claimed.claim)]) == ["ok"]
     await near_the_end(0.5)
@@ -152,7 +152,7 @@ async def test_schedules_stay_due_while_the_store_is_full_and_ended_tasks_are_fo
     await put(hub)
     age(redis, 5_000_000)
     [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    [claimed] = await hub.tasks.claim(job.worker, USER, Claim(start=True))
+    [claimed] = await hub.claims.claim(job.worker, USER, Claim(start=True))
     await hub.tasks.finish(job.worker, USER, [Result(task.id, "completed", "", claimed.claim)])
     redis.zadd("hub:finished", {task.id: 1})
     await near_the_end(0.05)
@@ -208,7 +208,7 @@ async def test_a_hub_takes_over_a_restarted_redis_that_is_completely_full(api, r
     hub.presence.connected("c1")
     assert await hub.presence.bind(job.worker, USER, "c1")
     await hub.tasks.submit("r1", JOB, ["{}"], USER)
-    [claimed] = await hub.tasks.claim(job.worker, USER, Claim(start=True))
+    [claimed] = await hub.claims.claim(job.worker, USER, Claim(start=True))
     report = Result(claimed.id, "completed", "", claimed.claim, "{}")
     assert await hub.tasks.finish(job.worker, USER, [report]) == ["ok"]
     await publish(api, "n1", **{"a:b": ["s1", "s2"]})
@@ -262,7 +262,7 @@ async def test_a_task_ends_without_its_result_when_the_result_would_use_the_rese
 ):
     job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
     await hub.tasks.submit("r1", JOB, ["{}", "{}"], USER)
-    full, free = await hub.tasks.claim(job.worker, USER, Claim(2, start=True))
+    full, free = await hub.claims.claim(job.worker, USER, Claim(2, start=True))
     value = '"' + "x" * 100_000 + '"'
 
     async def end(task) -> None:
@@ -286,7 +286,7 @@ async def test_a_failure_is_kept_and_its_text_is_cut_where_it_would_use_the_rese
     job, _ = await hub.jobs.register(WANTED, {}, USER, superuser=False)
     attempts = Options(max_attempts=2 if move == "retry" else 1)
     await hub.tasks.submit("r1", JOB, ["{}", "{}"], USER, attempts)
-    full, free = await hub.tasks.claim(job.worker, USER, Claim(2, start=True))
+    full, free = await hub.claims.claim(job.worker, USER, Claim(2, start=True))
     text = "x" + "\u00e4" * 30_000
 
     async def fail(task) -> str:

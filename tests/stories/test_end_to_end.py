@@ -153,6 +153,7 @@ GUARDED = [
     ("GET", "/leases/s/verify?token=1"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n"), ("GET", "/nodes/n/orders"),
     ("GET", "/pools"), ("GET", "/pools/a:b"), ("GET", "/pools/a:b/attributes"), ("GET", "/sessions"),
     ("GET", "/sessions/s"), ("GET", "/usage"),
+    ("GET", "/teams"), ("PUT", "/admin/teams/ml"), ("DELETE", "/admin/teams/ml?label=gpu:*"),
     ("POST", "/results/browser/s/test"), ("POST", "/admin/pools/a:b/restart"), ("POST", "/admin/nodes/n/drain"),
     ("POST", "/admin/nodes/n/undrain"), ("POST", "/admin/nodes/n/cordon"),
     ("POST", "/admin/nodes/n/sidecar/upgrade"), ("DELETE", "/admin/nodes/n"),

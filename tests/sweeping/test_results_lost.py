@@ -15,7 +15,7 @@ async def test_each_lost_result_of_a_completed_task_is_counted_once_by_job(hub):
     ended = Ended(hub.store)
     await ended.count()  # what ended before is not counted
     await hub.tasks.submit("r1", JOB, ["{}"] * 4, USER)
-    held = await hub.tasks.claim(job.worker, USER, Claim(4, start=True))
+    held = await hub.claims.claim(job.worker, USER, Claim(4, start=True))
     ends = [("completed", LOST), ("completed", "1"), ("completed", ""), ("failed", LOST)]
     results = [
         Result(task.id, status, "no" if status == "failed" else "", task.claim, value)

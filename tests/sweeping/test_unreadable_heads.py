@@ -50,7 +50,7 @@ class World:
         return task.id
 
     async def claim(self) -> list[str]:
-        return [task.id for task in await self.hub.tasks.claim(self.worker, USER, Claim(start=True))]
+        return [task.id for task in await self.hub.claims.claim(self.worker, USER, Claim(start=True))]
 
     async def finish(self, task: str) -> None:
         assert await self.hub.tasks.finish(self.worker, USER, [Result(task, "completed")]) == ["ok"]
