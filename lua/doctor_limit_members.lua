@@ -3,9 +3,6 @@ local doctor_limit_members = {}
 
 local DAY_MS = 86400000  -- the longest time of a rate
 
--- Return the full name of the job whose tasks a group counts together; '' for what is no group.
-function doctor_limit_members.job_of(group) return job_limits.job_of(group) end
-
 -- Return whether a group is one of limits that its job had before, which rounds dissolve.
 function doctor_limit_members.is_old(full, group) return redis.call('SISMEMBER', keys.limit_old(full), group) == 1 end
 
@@ -40,7 +37,7 @@ end
 
 doctor_limit_members.belongs = {
   limit_taken = function(group, id)
-    if doctor_limit_members.is_old(doctor_limit_members.job_of(group), group) then return true end
+    if doctor_limit_members.is_old(job_limits.job_of(group), group) then return true end
     local t = tasks.read(id)
     local held = t and tasks.is_held(t.status or '')
     if not (held or t and t.status == 'pending' and redis.call('ZSCORE', keys.job_queue(t.job), id)) then return false end
@@ -68,11 +65,11 @@ end
 -- How a member is taken out of an index where more follows from it.
 doctor_limit_members.take_out = {
   limit_taken = function(group, id)
-    take_out(keys.limit_taken(group), keys.limit_groups(doctor_limit_members.job_of(group)), group, id)
+    take_out(keys.limit_taken(group), keys.limit_groups(job_limits.job_of(group)), group, id)
     table.insert(call_state.groups, group)  -- it may have room for another task
   end,
   limit_held = function(group, id)
-    take_out(keys.limit_held(group), keys.limited(doctor_limit_members.job_of(group)), group, id)
+    take_out(keys.limit_held(group), keys.limited(job_limits.job_of(group)), group, id)
   end,
   limit_backlog = function(full, id) take_out(keys.limit_backlog(full), keys.limit_backlogs, full, id) end,
 }

@@ -1,6 +1,6 @@
 -- Checks and repairs of limits: of groups, of jobs with needs and limits, and of what the store knows of such jobs.
 local doctor_limits = {}
-local job_of, is_old = doctor_limit_members.job_of, doctor_limit_members.is_old
+local job_of, is_old = job_limits.job_of, doctor_limit_members.is_old
 
 local function is_listed(index, list, group) return redis.call('EXISTS', index) == 0 or redis.call('SISMEMBER', list, group) == 1 end
 

@@ -1,8 +1,6 @@
 -- Checks and repairs of leases that are recalled for teams.
 local doctor_team_recalls = {}
 
-local COMING_MS = 120000  -- how long after its lease was to end a slot may be on its way to who lacks it, as in team_leases
-
 -- Return the time that is listed for a slot under a pattern; nil for none.
 local function listed(pattern, slot) return tonumber(redis.call('ZSCORE', keys.recalled(pattern), slot) or nil) end
 
@@ -36,7 +34,7 @@ doctor_team_recalls.belongs = {
   recalled = doctor_team_members.with_rows(function(pattern, slot)
     if says(slot) then return pattern_of(slot) == pattern end
     local until_ms = listed(pattern, slot)
-    return doctor_team_members.policy(pattern) and until_ms and store.clock_ms < until_ms + COMING_MS
+    return doctor_team_members.policy(pattern) and until_ms and store.clock_ms < until_ms + team_leases.COMING_MS
   end),
 }
 

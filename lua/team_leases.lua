@@ -3,7 +3,7 @@ local team_leases = {}
 
 -- How long a slot may take from the end of its lease until it can be lent, through grace and being made fresh, while no other lease is
 -- recalled in its place.
-local COMING_MS = 120000
+team_leases.COMING_MS = 120000
 
 -- Return the slots whose leases end with that of a slot, itself first; nil where one of them is in another policy.
 function team_leases.tied(policy, slot, holder)
@@ -40,7 +40,7 @@ function team_leases.recalled(policy, release)
       'recall_ms'))
     local is_here, is_lent = pool and teams.of(pool) == policy, place == 'lent' and recall_ms
     local tied = is_here and is_lent and team_leases.tied(policy, slot, holder)
-    local comes = is_here and place == 'held' and store.clock_ms < tonumber(said[i + 1]) + COMING_MS
+    local comes = is_here and place == 'held' and store.clock_ms < tonumber(said[i + 1]) + team_leases.COMING_MS
     if tied then
       found[#found + 1] = {slot = slot, pool = pool, class = class, team = holders.of(holder).team, tied = tied}
     elseif is_lent and recall_ms == said[i + 1] then  -- else another policy has recalled it since
