@@ -3,7 +3,7 @@ local bundle_rounds = {}
 
 -- Set free slots aside that the reserver lacks, offer those again that it cannot use, and lend it all if it has all.
 local function gather(t)
-  local cells, used = reserver.kept(t.wish), {}
+  local cells, used = reserver.kept(t), {}
   local kept = #cells
   local free = t.node ~= '' and bundle_cells.of_node(t.wish, t.node) or bundle_cells.free(t.wish)
   for _, cell in ipairs(free) do cell.caps, cells[#cells + 1] = {}, cell end
@@ -24,7 +24,7 @@ local function gather(t)
   for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do
     if not used[slot] then call_state.unneeded[#call_state.unneeded + 1] = slot end
   end
-  reserver.complete(t, reserver.kept(t.wish))
+  reserver.complete(t, reserver.kept(t))
 end
 
 -- Serve bundles from slots that are free, 16 in one round; the next round goes on with others. Of the reserver first.

@@ -29,11 +29,12 @@ end
 
 -- Return the cells of the slots that are set aside and that may be lent to the reserver. One that is held for another reason is set aside
 -- no longer.
-function reserver.kept(wish)
+function reserver.kept(t)
   local cells = {}
   for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do
     local found = good(slot)
-    local suits = found and not pools.under_maintenance(found.pool) and bundle_wishes.suits(wish, found.pool, found.class)
+    local is_there = found and (t.node == '' or t.node == found.part)  -- it may have begun anew on another node
+    local suits = is_there and not pools.under_maintenance(found.pool) and bundle_wishes.suits(t.wish, found.pool, found.class)
     if suits then
       cells[#cells + 1] = {pool = found.pool, class = found.class, slot = slot, suits = suits, room = 1, found = found, caps = {}}
     elseif not found then
@@ -63,7 +64,7 @@ function reserver.take(slot, pool, class, part)
   if not t or (t.node ~= '' and t.node ~= part) or not hubs.is_heard(t.hub) then return nil end
   local suits = not pools.under_maintenance(pool) and bundle_wishes.suits(t.wish, pool, class)
   if not suits then return nil end
-  local cells = reserver.kept(t.wish)
+  local cells = reserver.kept(t)
   local _, before = bundle_plans.assign(t.wish, cells, true)
   redis.call('HSET', keys.slot(slot), 'place', 'held')
   local found = good(slot)

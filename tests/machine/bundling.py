@@ -272,6 +272,8 @@ class Bundling(Queue):
         for slot in self.oracle.in_order(self.reserved):
             if not self.is_good(slot):
                 self.unreserve(slot)
+            elif self.reserver and self.reserver.node not in ("", self.slots[slot].node):
+                continue
             elif not self.under_maintenance(self.slots[slot].pool) and self.parts_for(wanted, slot):
                 found.append(slot)
         return found

@@ -136,6 +136,24 @@ def test_a_bundle_chooses_another_node_when_its_own_is_lost(fleet: Bundles) -> N
     assert fleet.held_by(ticket) == {f"{other}-1", f"{other}-2"}
 
 
+def test_a_bundle_that_chooses_another_node_keeps_nothing_of_the_one_before(fleet: Bundles) -> None:
+    slots, others = fleet.node("m", 2), fleet.node("k", 2)
+    acts.lend_all(fleet, slots + others)
+    ticket = acts.reserve(fleet, GPU2, same_node=True)
+    node = str(fleet.redis.hget("hub:reserver", "node"))
+    other = {"m": "k", "k": "m"}[node]
+    fleet.give_back(f"{node}-1")
+    assert acts.set_aside(fleet) == {f"{node}-1"}
+    acts.withdraw(fleet, f"{node}-2")
+    assert fleet.round() == (ticket, 0)
+    assert fleet.redis.hget("hub:reserver", "node") == other
+    assert fleet.free() == 1
+    fleet.give_back(f"{other}-1")
+    assert not fleet.held_by(ticket)
+    fleet.give_back(f"{other}-2")
+    assert fleet.held_by(ticket) == {f"{other}-1", f"{other}-2"}
+
+
 def test_a_bundle_chooses_another_node_when_its_own_drains(fleet: Bundles) -> None:
     slots, others = fleet.node("m", 2), fleet.node("k", 2)
     acts.lend_all(fleet, slots + others)
