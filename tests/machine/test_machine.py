@@ -4,17 +4,9 @@ Every step runs real scripts on a real Redis; after every step lists, sessions, 
 must be what the model says. `HUB_MACHINE_EXAMPLES` makes it longer, and a failure is shortened, which takes minutes.
 """
 
-import os
-
-import pytest
-
-from tests.machine.run import Machine, run
-
-EXAMPLES = 310
+from tests.machine.alone import assert_clean, timed
 
 
-@pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)
-def test_the_store_matches_the_model_after_every_step(redis_server):
-    given = os.environ.get("HUB_MACHINE_EXAMPLES")
-    run(redis_server, int(given or EXAMPLES), shrink=given is not None)
-    assert given or Machine.steps >= 20_000
+@timed
+def test_the_store_matches_the_model_after_every_step():
+    assert_clean("queue", 310, 20_000)

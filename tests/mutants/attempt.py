@@ -1,7 +1,11 @@
-"""Runs a state machine of the tree it stands in: `python -m tests.mutants.attempt queue|jobs|terms EXAMPLES`, or
-`flight STEPS`.
+"""Runs a state machine of the tree it stands in.
 
-The last line it prints is a JSON object: what the machine found, or null, after how many steps and seconds.
+`python -m tests.mutants.attempt queue|jobs|terms EXAMPLES [random]`, or `flight STEPS`. The last line it prints is JSON:
+what the machine found, or null, after how many steps and seconds. With `random` the examples are others each
+time, and a failing one is shortened. Errors go to stderr whole, with the steps.
+
+A machine needs a process of its own: Hypothesis draws some values from the constants of all modules that are loaded, so
+beside other tests the same tree would play other steps each time.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +40,9 @@ def main() -> None:
     server.start()
     started, found = time.monotonic(), None
     try:
-        go(server, int(sys.argv[2]), shrink=False)
+        go(server, int(sys.argv[2]), shrink=sys.argv[3:] == ["random"])
     except BaseException as error:
+        traceback.print_exc()
         found = _said(error)
     finally:
         server.stop()

@@ -3,18 +3,9 @@
 `HUB_MACHINE_EXAMPLES` makes it longer, and a failure is shortened.
 """
 
-import os
-
-import pytest
-
-from tests.machine.jobs.machine import JobsMachine
-from tests.machine.run import run_jobs
-
-EXAMPLES = 20
+from tests.machine.alone import assert_clean, timed
 
 
-@pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)
-def test_the_jobs_in_the_store_match_the_model_after_every_step(redis_server):
-    given = os.environ.get("HUB_MACHINE_EXAMPLES")
-    run_jobs(redis_server, int(given or EXAMPLES), shrink=given is not None)
-    assert given or JobsMachine.steps >= 500
+@timed
+def test_the_jobs_in_the_store_match_the_model_after_every_step():
+    assert_clean("jobs", 20, 500)
