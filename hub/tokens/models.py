@@ -29,6 +29,7 @@ EXPIRES_MAX_DAYS: Final = 3650
 SECRET_MAX: Final = 512  # characters; a longer text is no secret
 ID_DIGITS: Final = 16
 _USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # never change it: user ids are made with it
+PREFIX: Final = "hub_"  # of the secrets that `new_secret` makes
 _SECRET: Final = re.compile(r"[\x21-\x7e]+")
 _OF_REALM: Final = re.compile(r"hub_([a-z0-9-]{1,32})\.[A-Za-z0-9_-]{43}")
 USER: Final = "user"
@@ -79,7 +80,7 @@ class Token:
 
 def new_secret(realm: str = "") -> str:
     """Return a new secret of 256 random bits, with the name of the realm in it if the realm has one."""
-    return f"hub_{f'{realm}.' if realm else ''}{secrets.token_urlsafe(32)}"
+    return f"{PREFIX}{f'{realm}.' if realm else ''}{secrets.token_urlsafe(32)}"
 
 
 def realm_in(secret: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from hub.core import Hub
@@ -60,7 +61,7 @@ class Caller:
             return ""
         return f"user:{self.user}" if self.user else f"token:{self.token}"
 
-    @property
+    @cached_property
     def by(self) -> str:
         """Return who calls, as `lua/holders.lua` wants it: the id of a user, '' for a shared secret, 'node' for a
         caller that speaks for nodes."""

@@ -23,7 +23,7 @@ from hub.api.callers.caller import (
 from hub.api.handling.context import Serving
 from hub.api.operations import TOKEN
 from hub.errors import Unauthorized
-from hub.tokens.models import JOIN, NODE, USER, Holder, id_of
+from hub.tokens.models import JOIN, NODE, PREFIX, USER, Holder, id_of
 from hub.tokens.secrets import ADMIN, HEADER, RUNNER
 from hub.tokens.secrets import NODE as NODE_SECRET
 
@@ -87,13 +87,15 @@ def lender(found: Serving, shown: Shown, roles: Sequence[str]) -> Caller | Await
     (the admin secret is one of them) and, with `TOKEN` among the roles, tokens of nodes; an awaitable where a token may
     have to be looked up. It raises `Unauthorized`, `Forbidden` for a token without the scope, and `StoreUnavailable`.
 
-    A token in `Authorization` counts before a secret: it says more of the caller.
+    A token in `Authorization` counts before a secret: it says more of the caller. A token that this hub remembers is no
+    secret, so it is looked for first.
     """
-    if not shown.authorization and (by_secret := _by_secret(found, shown, roles)) is not None:
-        return by_secret
-    holder = found.holders.remembered(shown.token) if found.oidc is None else None
+    token = shown.token
+    holder = found.holders.remembered(token) if found.oidc is None and token.startswith(PREFIX) else None
     if holder is not None and holder.active and holder.kind == USER:
         return _borrower(holder)
+    if not shown.authorization and (by_secret := _by_secret(found, shown, roles)) is not None:
+        return by_secret
     return _by_token(found, shown, roles)
 
 
