@@ -2,16 +2,16 @@
 -- wait for them.
 local claim_terms = {}
 
-local function take() return 'take' end
-local function nothing() end
+claim_terms.NONE = {ready = function() return 'take' end, start = function() end, leave = function() end}  -- where no job has any
+
 local LOOKS = 200  -- tasks that limits keep and that one call looks at
 
--- Return the terms of one call. a: worker most bundle job holder slots_ms, as of tasks/claim; backlogs: jobs with one. Members: most and
--- only, what is asked for; ready(t), as claims.oldest_first wants it; start(t), for each task that is taken; leave(), at the end; skips,
--- whether a task was looked at and not taken; lacking, the first job that lacks slots, with reply(); again.
+-- Return the terms of one call. a: worker bundle job holder slots_ms, as of tasks/claim; backlogs: jobs with one. Members: most and
+-- only, how many and which tasks may be taken, where the caller's own wish does not count; ready(t), as claims.oldest_first wants it;
+-- start(t), for each task that is taken; leave(), at the end; skips, whether a task was looked at and not taken; lacking, the first job
+-- that lacks slots, with reply(); again.
 function claim_terms.new(a, backlogs)
-  if not store.job_terms then return {most = a.most, ready = take, start = nothing, leave = nothing} end
-  local terms, kept, found, lacks = {most = a.most}, 0, nil, {}
+  local terms, kept, found, lacks = {}, 0, nil, {}
   for _, full in ipairs(backlogs) do
     if redis.call('SISMEMBER', keys.worker_jobs(a.worker), full) == 1 then terms.again = true end
   end

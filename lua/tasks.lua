@@ -3,7 +3,7 @@ local tasks = {}
 
 -- The fields of a task. By its status, each task is in one list of its room and in one of its job in that room.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
-  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed', 'bytes', 'limited', 'slots'}
+  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed', 'bytes'}
 
 local NUMBERS = {'at', 'attempt', 'max', 'prio', 'due', 'backoff_ms', 'claim', 'silence', 'bytes'}
 
@@ -13,6 +13,8 @@ function tasks.read(id)
   if not values[1] then return nil end
   local t = {id = id}
   for i, name in ipairs(FIELDS) do t[name] = values[i] or nil end
+  local terms = store.job_terms and lenient.fields(keys.task(id), 'limited', 'slots')  -- reading a field that is not there costs most
+  if terms then t.limited, t.slots = terms[1] or nil, terms[2] or nil end
   return lenient.are_numbers(t, NUMBERS) and t or nil
 end
 

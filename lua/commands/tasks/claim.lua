@@ -44,12 +44,16 @@ command.finish('tasks/claim', {
   if store.settle_left_ms > 0 then return {'settling', math.ceil(store.settle_left_ms)} end  -- a hub may have yet to say what ended
 
   put_off_tasks.let_in(32)
-  local given = {worker = a.worker, most = a.most, bundle = a.bundle, job = a.job, holder = a.holder, slots_ms = a.slots_ms}
-  local terms = claim_terms.new(given, limit_rooms.let_in_due(32))
+  local terms = claim_terms.NONE
+  if store.job_terms then
+    local given = {worker = a.worker, bundle = a.bundle, job = a.job, holder = a.holder, slots_ms = a.slots_ms}
+    terms = claim_terms.new(given, limit_rooms.let_in_due(32))
+  end
+  local most = terms.most or a.most
   local taken = {}
   local function take_of(fulls)
-    local next_task, leave = claims.oldest_first(a.worker, terms.most, terms.ready, fulls)
-    while #taken < terms.most do
+    local next_task, leave = claims.oldest_first(a.worker, most, terms.ready, fulls)
+    while #taken < most do
       local t = next_task()
       if not t then break end
       claimed_tasks.mark(t, a.worker, a.request, a.start == '1', a.runtime_ms)
