@@ -6,7 +6,9 @@ must be what the model says. `HUB_MACHINE_EXAMPLES` makes it longer, and a failu
 
 from tests.machine.alone import assert_clean, timed
 
+EXAMPLES = 310
+
 
 @timed
 def test_the_store_matches_the_model_after_every_step():
-    assert_clean("queue", 310, 20_000)
+    assert_clean("queue", EXAMPLES, 20_000)

@@ -43,6 +43,7 @@ AT_ONCE = 2
 BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "terms": 6 * TERMS_EXAMPLES, "flight": 8 * STEPS}
 QUEUE = (*BUNDLES, *TEAMS, *MISTAKES, *HOLDS, *SERVED, *MATCHING, *HOLDERS, *RULES, *USAGE)
 OF_MACHINE = {"flight": FLIGHT, "jobs": TASKS, "terms": TERMS, "queue": QUEUE}
+EVERY = (*FLIGHT, *TASKS, *TERMS, *QUEUE, *SPILLING)
 REGRESSIONS = "tests/capacity/queue/test_regressions.py"
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
@@ -111,11 +112,7 @@ def row(mistake: Mistake | None, result: dict[str, Any]) -> tuple[bool, str]:
 
 def main() -> int:
     words = sys.argv[1:]
-    chosen = [
-        each
-        for each in (*FLIGHT, *TASKS, *TERMS, *QUEUE, *SPILLING)
-        if not words or any(word in each.script or word in each.why for word in words)
-    ]
+    chosen = [each for each in EVERY if not words or any(word in each.script or word in each.why for word in words)]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
     for machine in (name for name in BUDGET if set(OF_MACHINE[name]) & {each for each in chosen if not each.test}):
         sound, line = row(None, attempt(None, machine))

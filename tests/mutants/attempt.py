@@ -1,6 +1,6 @@
 """Runs a state machine of the tree it stands in.
 
-`python -m tests.mutants.attempt queue|jobs|terms EXAMPLES [random]`, or `flight STEPS`. The last line it prints is JSON:
+`python -m tests.mutants.attempt queue|jobs|terms EXAMPLES [random]`, or `flight STEPS`. The last line is JSON:
 what the machine found, or null, after how many steps and seconds. With `random` the examples are others each
 time, and a failing one is shortened. Errors go to stderr whole, with the steps.
 

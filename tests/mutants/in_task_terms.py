@@ -62,7 +62,7 @@ TERMS = (
         "test_a_slot_that_its_worker_gives_back_alone_loses_the_attempt", _LATE,
     ),
     Mistake(
-        "commands/workers/beat.lua", "      if worker[3] then task_slots.renew(argv[i]) end\n", "",
+        "commands/workers/beat.lua", "      if worker[3] then task_renewals.renew(argv[i]) end\n", "",
         "the slots of a task lapse although its worker is heard",
         "test_the_heartbeats_of_a_worker_keep_the_slots_of_its_tasks_and_no_others", _LATE,
     ),
@@ -95,7 +95,7 @@ TERMS = (
         "test_a_task_of_higher_priority_goes_before_one_that_has_not_started", _LIMITS,
     ),
     Mistake(
-        "limit_changes.lua", "  if text ~= '' then count_running(full, before) end\n", "",
+        "limit_changes.lua", "if not group then return count_running(full) end", "if not group then return true end",
         "other limits do not count what runs already",
         "test_other_limits_count_for_the_tasks_that_wait_and_run", _SLOTS,
     ),
@@ -121,11 +121,11 @@ TERMS = (
     ),
     # -- what the machine finds
     Mistake(
-        "limit_rooms.lua", "  while call_state.groups[1] do let_in_of(table.remove(call_state.groups)) end\n", "",
+        "limit_rooms.lua", "if left > 0 then left = left - 1 - let_in_of(group, left) else", "if left <= 0 then",
         "a task that ends lets no other in",
     ),
     Mistake(
-        "task_slots.lua", "    redis.call('HSET', keys.session(each[1]), 'holder', holder)\n", "",
+        "task_slots.lua", "'holder', holder, 'runId', t.id)\n", "'runId', t.id)\n",
         "a task whose worker waited does not lose its attempt with a slot",
     ),
     Mistake(

@@ -148,27 +148,26 @@ _RECALLED = (
         "test_a_ticket_that_no_pool_of_the_pattern_serves_recalls_nothing", _RECALLS,
     ),
     Mistake(
-        "team_matches.lua", "      if not each.line then return team_matches.use(state, each, line) end\n",
-        "      if not each.line then return true end\n",
+        "team_matches.lua", "if is_open then return team_matches.use(state, each, line) end", "if is_open then return true end",
         "one recall is counted for all tickets that it suits", "test_two_teams_lack_and_each_has_its_guarantee", _RECALLS,
     ),
     Mistake(
-        "team_matches.lua", "      if team_matches.known(policy, state, each.line, tried) then", "      if false then",
+        "team_matches.lua", "  return team_matches.change(", "  return false and team_matches.change(",
         "a recall is taken back and made anew where another one could change its ticket",
         "test_what_is_recalled_for_two_labels_stays_from_second_to_second", _ROUNDS,
     ),
     Mistake(
-        "team_matches.lua", "      if tied and team_leases.above(policy, team, state.gone) >= #tied then", "      if tied then",
+        "team_matches.lua", "elseif team_leases.above(policy, team, state.spare) >= #tied then\n", "else\n",
         "the end of a recalled lease ends others and takes their team below its guarantee",
         "test_a_recall_ends_no_bundle_that_takes_its_team_below_its_guarantee", _RECALLS,
     ),
     Mistake(
-        "team_matches.lua", "  if each.team then state.gone[each.team] = (state.gone[each.team] or 0) + #each.tied end\n", "",
+        "team_matches.lua", "state.spare[each.team] - #each.tied end", "state.spare[each.team] end",
         "more of a team is recalled than it has above its guarantee",
         "test_no_more_is_recalled_than_is_above_guarantees", _RECALLS,
     ),
     Mistake(
-        "team_leases.lua", "teams.held(policy, team) - teams.row(policy, team).guarantee -", "teams.held(policy, team) -",
+        "team_leases.lua", "teams.held(policy, team) - teams.row(policy, team).guarantee", "teams.held(policy, team)",
         "a lease of a team at its guarantee is recalled", "test_no_lease_at_or_below_a_guarantee_is_recalled", _SCRIPTS,
     ),
     Mistake(

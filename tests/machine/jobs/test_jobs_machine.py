@@ -5,7 +5,9 @@
 
 from tests.machine.alone import assert_clean, timed
 
+EXAMPLES = 20
+
 
 @timed
 def test_the_jobs_in_the_store_match_the_model_after_every_step():
-    assert_clean("jobs", 20, 500)
+    assert_clean("jobs", EXAMPLES, 500)

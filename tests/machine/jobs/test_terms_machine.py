@@ -5,7 +5,9 @@
 
 from tests.machine.alone import assert_clean, timed
 
+EXAMPLES = 20
+
 
 @timed
 def test_needs_and_limits_keep_their_rules_after_every_step():
-    assert_clean("terms", 20, 500)
+    assert_clean("terms", EXAMPLES, 500)
