@@ -348,9 +348,10 @@ class Teaming(Limits):
             return ["ok", number]
         said = self.oracle.recalled(self.grants)
         before = {slot for slot, grant in self.grants.items() if grant.recall_ms}
-        for slot in before - set(said):
+        kept = {slot for slot in before & set(said) if not self.is_moved(slot, said[slot])}
+        for slot in before - kept:
             self.release_recall(slot)
-        for slot in set(said) - before:
+        for slot in set(said) - kept:
             self.recall(slot)
         self.recalled_under = {p: set(slots) for p, slots in self.oracle.coming(self.patterns).items()}
         listed = {slot for some in self.recalled_under.values() for slot in some}
@@ -362,8 +363,13 @@ class Teaming(Limits):
         ]
         assert self.matched_for(waits, live) == len(live), f"{live} are recalled for one ticket or more each"
         for pattern in self.patterns:
-            self.judge(pattern, before, live | coming | tied)
+            self.judge(pattern, kept, live | coming | tied)
         return ["ok", number]
+
+    def is_moved(self, slot: str, recall_ms: int) -> bool:
+        """Return whether a lease that was recalled under another pattern is recalled anew under the one of today."""
+        pattern = self.pattern_of(self.slots[slot].pool)
+        return recall_ms != self.grants[slot].recall_ms and slot not in self.recalled_under.get(pattern, ())
 
     def judge(self, pattern: str, before: set[str], there: set[str]) -> None:
         """Find out whether what is recalled after a round may be, is of use, and is enough."""
