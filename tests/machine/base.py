@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import wraps
@@ -40,6 +41,8 @@ rows = st.builds(
     weight=st.sampled_from([1, 1, 2, 0.5, 0.01]),
 ) | st.builds(Row, guarantee=st.just(0), ceiling=st.sampled_from([0, 1, 2]), weight=st.just(1))  # fmt: skip
 ORDERS_MAX = 720  # of things that Redis picks at random
+LONG_MS = 600_000  # of the server's time, longer than any example
+SHORT_MS = 10_000  # of the server's time, longer than some steps
 
 
 def step(**how: Any) -> Callable[[Callable[..., None]], Any]:
@@ -262,6 +265,7 @@ class Base(RuleBasedStateMachine):
 
     def do_lapse(self, nominated: list[str]) -> None:
         self.call("capacity/lapse", lambda: self.model.lapse(nominated), rest=nominated)
+        self.keep_footprints()
 
     def do_relend(self, limit: int) -> None:
         self.call("capacity/relend", lambda: self.model.relend(limit), limit=limit)
@@ -272,6 +276,15 @@ class Base(RuleBasedStateMachine):
         self.model.clock_ms += ms
         self.keep_alive()
 
+    def keep_footprints(self) -> None:
+        """A new rule leaves a footprint for a second of the server's time; here an example may take longer."""
+        pipe = self.redis.pipeline(transaction=False)
+        for slot, grant in self.model.grants.items():
+            if grant.idle_ms and grant.idle_footprint and grant.active_ms:
+                pipe.pexpire(self.keys.borrow_idle(slot), LONG_MS)
+                pipe.hset(self.keys.slot(slot), "idle_visible_ms", int(time.time() * 1000) + LONG_MS)
+        pipe.execute()
+
     def keep_alive(self) -> None:
         """Alive keys and restarts of pools know no other clock than that of the server, which runs on; here they follow
         ours."""
@@ -279,7 +292,10 @@ class Base(RuleBasedStateMachine):
         for pool, restart in self.model.maintenance.items():
             pipe.expire(self.keys.maintenance(pool), 1800 - restart.on_s)
         for node, found in self.model.nodes.items():
-            pipe.pexpire(self.keys.node_alive(node), max(0, found.alive_until_ms - self.model.clock_ms))
+            left_ms = max(0, found.alive_until_ms - self.model.clock_ms)
+            if 0 < left_ms < SHORT_MS:  # the server's time runs on while steps are played
+                left_ms, found.alive_until_ms = SHORT_MS, self.model.clock_ms + SHORT_MS
+            pipe.pexpire(self.keys.node_alive(node), left_ms)
         pipe.execute()
 
     @invariant()
