@@ -106,6 +106,16 @@ async def test_a_caller_who_does_not_ask_for_neutral_names_gets_the_old_names(ap
     assert (lent["webSocketEndpoint"], lent["browserType"], lent["item"]["memory"]) == ("ws://there", "card", "80G")
 
 
+@pytest.mark.parametrize("lease", ["7", 7, [], {}, {"token": ""}, {"token": None}, None], ids=repr)
+@pytest.mark.parametrize("path", ["/v2/return", "/v2/renew"])
+async def test_a_lease_without_a_token_is_refused_and_ends_nothing(api: httpx.AsyncClient, path: str, lease: object):
+    await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]})
+    lent = (await api.post("/v2/borrow", json={"label": "gpu:a100"})).json()
+    answer = await api.post(path, json={"slotId": lent["slotId"], "label": lent["label"], "lease": lease})
+    assert (answer.status_code, answer.json()["member"]) == (400, "lease")
+    assert len((await api.get("/v2/leases")).json()["leases"]) == 1
+
+
 @pytest.mark.parametrize(
     ("path", "body", "names"),
     [

@@ -13,10 +13,10 @@ from hub.api.shapes.fields import RUN, SLOT, TOKEN, doc
 from hub.api.shapes.readers import (
     LABEL,
     TEXT,
+    Flag,
     Member,
     Text,
     Truth,
-    UnlessFalse,
     as_seconds,
     as_text,
     given_text,
@@ -99,7 +99,7 @@ def _realms(value: Any, name: str) -> tuple[str, ...]:
 _FINITE = float_schema(strict=True, allow_inf_nan=False)
 
 TtlIsDefault = Annotated[
-    Truth,
+    Flag,
     doc("`ttlSeconds` is a default of the client: the `ttlSeconds` of the rule of the pool replaces it.", False),
 ]
 RunId = Annotated[
@@ -182,7 +182,7 @@ class BorrowBody(TermsBody):
         Member(_prefer, type="array", maxItems=PREFER_MAX, items=TEXT),
         doc("Of the free slots that will do, one in which this is warm, the dearest key first.", ["repo-42"]),
     ] = ""
-    wait_for_pool: Annotated[UnlessFalse, doc("False refuses at once where no pool serves the label.", False)] = True
+    wait_for_pool: Annotated[Flag, doc("False refuses at once where no pool serves the label.", False)] = True
     realms: Annotated[
         tuple[str, ...],
         Member(_realms, type="array", maxItems=SPILL_MAX, items={"type": "string"}),

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic.alias_generators import to_camel
 
 from hub.capacity.models import MEMBERS_OF_SLOTS
-from hub.errors import BadInput, HubError
+from hub.errors import BadInput, HubError, InvalidValue
 
 MEDIA_TYPE: Final = "application/vnd.capacity-hub+json"
 CONTENT_TYPE: Final = MEDIA_TYPE.encode()
@@ -109,14 +109,21 @@ def problem(document: Mapping[str, object]) -> dict[str, Any]:
 
 
 def in_old_names(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a body with the old name of each member; raises `NamesDiffer` when a member has different values under its
-    old and its neutral name."""
+    """Return a body with the old name of each member.
+
+    Raises `NamesDiffer` when a member has different values under its old and its neutral name, and `InvalidValue` for a
+    `lease` without a token: read as none, it would take away the fence of a caller that meant to have one.
+    """
     if "label" in document:
         document = _either(document, "labelKey", "label", document["label"])
     if "slotId" in document:
         document = _either(document, "browserId", "slotId", document["slotId"])
-    if isinstance(lease := document.get("lease"), dict):
-        document = _either(document, "leaseToken", "lease.token", lease.get("token"))
+    if "lease" in document:
+        lease = document["lease"]
+        token = lease.get("token") if isinstance(lease, dict) else None
+        if token in (None, ""):
+            raise InvalidValue('lease must be as a borrow answers it, such as {"token": "7"}', member="lease")
+        document = _either(document, "leaseToken", "lease.token", token)
     return document
 
 

@@ -171,8 +171,6 @@ Truth = Annotated[bool, Member(lambda value, _: value is True, bool_schema(stric
 """True for `true`, and False for any other value."""
 Flag = Annotated[bool, Member(_flag, bool_schema(strict=True), type="boolean")]
 """`true` or `false`; any other value is refused."""
-UnlessFalse = Annotated[bool, Member(lambda value, _: value is not False, bool_schema(strict=True), type="boolean")]
-"""False for `false`, and True for any other value."""
 Digest = Annotated[str, Member(reading_with(read_digest), type="string", pattern="^[0-9a-f]{64}$")]
 Incarnation = Annotated[
     str,
