@@ -269,6 +269,8 @@ async def test_a_priority_above_what_the_token_allows_is_refused_and_not_clipped
     assert "at most 10" in refused(await people.borrow("ada", priority=11), "priority")["detail"]
     assert (await people.borrow("ada", priority=10)).status_code == 200
     assert (await people.borrow("bob", "cpu:big", priority=100)).status_code == 200
+    counted = (await people.api.get("/usage?by=label&since=0d", headers=people.shown["runner"])).json()["usage"]
+    assert {row["name"]: row["refusals"] for row in counted} == {LABEL: 1, "cpu:big": 0}
 
 
 async def test_a_token_without_the_scope_borrows_nothing(people):

@@ -106,6 +106,25 @@ async def test_a_caller_who_does_not_ask_for_neutral_names_gets_the_old_names(ap
     assert (lent["webSocketEndpoint"], lent["browserType"], lent["item"]["memory"]) == ("ws://there", "card", "80G")
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "member"),
+    [
+        ("/v2/return", {}, "label|slotId"), ("/v2/renew", {}, "slotId"), ("/v2/borrow", {"label": ""}, "label"),
+        ("/v2/leases/s1/activity", {}, "lease.token"), ("/v2/leases/watch", {"leases": [{}]}, "leases"),
+        ("/v2/renew", {"slotId": "s1", "browserId": "s2"}, "browserId"),
+    ],
+)  # fmt: skip
+async def test_a_refusal_names_members_as_the_caller_does(api: httpx.AsyncClient, path: str, body: Any, member: str):
+    refusal = (await api.post(path, json=body)).json()
+    assert refusal["member"] == member
+    assert member == "leases" or member in refusal["detail"]
+
+
+async def test_a_refusal_of_a_label_speaks_of_labels(api: httpx.AsyncClient):
+    refusal = (await api.post("/v2/borrow", json={"label": "gpu"})).json()
+    assert refusal["detail"].startswith("invalid label: ")
+
+
 @pytest.mark.parametrize("lease", ["7", 7, [], {}, {"token": ""}, {"token": None}, None], ids=repr)
 @pytest.mark.parametrize("path", ["/v2/return", "/v2/renew"])
 async def test_a_lease_without_a_token_is_refused_and_ends_nothing(api: httpx.AsyncClient, path: str, lease: object):

@@ -68,7 +68,7 @@ RECHECK_S = (
 )
 NOT_ALLOWED = (LabelNotAllowed, PriorityNotAllowed)
 OF_BORROWS = (InvalidLabel, BadWhere, NoSuchPool, *NOT_ALLOWED, LeaseOver, Withdrawn, KeyReused, *NO_SLOT)
-NO_SLOT_LENT = (NoCapacity, NoSuchPool, Forbidden)  # the refusals that usage counts
+NO_SLOT_LENT = (NoCapacity, NoSuchPool, Forbidden, PriorityNotAllowed)  # the refusals that usage counts
 
 
 async def denied(_: Request, refusal: HubError) -> None:

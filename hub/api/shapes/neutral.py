@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic.alias_generators import to_camel
 
 from hub.capacity.models import MEMBERS_OF_SLOTS
-from hub.errors import BadInput, HubError, InvalidValue
+from hub.errors import BadInput, HubError, InvalidLabel, InvalidValue
 
 MEDIA_TYPE: Final = "application/vnd.capacity-hub+json"
 CONTENT_TYPE: Final = MEDIA_TYPE.encode()
@@ -69,7 +69,8 @@ MEMBERS_OF_LEASES: Final = frozenset(
 )
 """Members of a slot that its lease has beside `attributes`."""
 
-_LABEL: Final = re.compile(r"^(part \d+: )?(invalid |missing )?labelKey\b")  # the beginning of a refusal
+_NAMED: Final = {"labelKey": "label", "browserId": "slotId", "leaseToken": "lease.token"}
+_OLD: Final = re.compile(rf"\b({'|'.join(_NAMED)})\b")  # in refusals of a member
 _NO_BROWSER: Final = "No browser available for"
 
 
@@ -99,10 +100,10 @@ def renamed(document: Mapping[str, object]) -> dict[str, Any]:
 def problem(document: Mapping[str, object]) -> dict[str, Any]:
     """Return a refusal in neutral names. It speaks of slots where the text for published clients speaks of browsers."""
     document, detail = renamed(document), str(document.get("detail"))
-    if _LABEL.match(detail):
-        document["detail"] = _LABEL.sub(r"\1\2label", detail)
-        if document.get("member") == "labelKey":
-            document["member"] = "label"
+    code = document.get("code")
+    if ("member" in document and code != NamesDiffer.code) or code == InvalidLabel.code:
+        for name in {"detail", "member"} & document.keys():
+            document[name] = _OLD.sub(lambda found: _NAMED[found[0]], str(document[name]))
     if detail.startswith(_NO_BROWSER):
         document["detail"] = f"No slot available for{detail.removeprefix(_NO_BROWSER)}"
     return document
