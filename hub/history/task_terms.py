@@ -32,12 +32,18 @@ async def kept_by(hub: Hub, task: TaskRecord) -> Kept:
         limit = terms.limits[found.limit]
         of = f" for {limit.key} {found.value!r}" if limit.key else ""
         began = "started in its time" if limit.rate else "running"
-        why = f"The limit of {limit}{of} keeps it: {found.running} {began}, {found.waiting} waiting"
+        why = f"the limit of {limit}{of} keeps it: {found.running} {began}, {found.waiting} waiting"
         rule = "When one of those is over" if not limit.rate else "When the time of the limit is over for one of those"
         step = NextStep("task.queued", f"{rule} it stands in the queue of its job, those before it first.")
         return Kept((why,), {"limit": limit.document(), "atLimit": found._asdict()}, step)
     needs = BundleWish.read(terms.needs)
     return await _slots(hub, task.job, needs) if needs else Kept()
+
+
+async def why_kept(hub: Hub, task: TaskRecord) -> str:
+    """Return what keeps a task in one sentence; '' for one that is claimed, put off, or waits for other tasks."""
+    may_go = task.status == "pending" and task.due_us is None and not task.waits_for
+    return "; ".join((await kept_by(hub, task)).why) if may_go else ""
 
 
 async def _slots(hub: Hub, full: str, needs: BundleWish) -> Kept:

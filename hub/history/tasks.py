@@ -123,7 +123,8 @@ def _pending(task: TaskRecord, around: _Around, kept: Kept) -> tuple[str, list[N
         left_ms = max(0, task.due_us - around.now_us) / 1000
         return because, [NextStep("task.queued", "When it is due it stands in the queue of its job.", int(left_ms))]
     if kept.step:
-        return f"{'; '.join(kept.why)}.", [kept.step]
+        because = "; ".join(kept.why)
+        return f"{because[0].upper()}{because[1:]}.", [kept.step]
     place = f"It is number {task.position} of {around.waiting} in the queue of {task.job}"
     if not around.workers:
         rule = "When a worker registers its job. Until then it stays, unless it is cancelled (hub cancel)."

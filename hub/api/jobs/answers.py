@@ -129,9 +129,11 @@ def claimed(found: TaskRecord, slots: list[GrantShape], *, named: bool) -> Claim
     return shown
 
 
-def shown(found: TaskInFull, slots: list[str]) -> TaskInFullShape:
-    """Return a task in full, with its slots, its result and its progress."""
+def shown(found: TaskInFull, slots: list[str], why: str) -> TaskInFullShape:
+    """Return a task in full, with its slots, why the terms of its job keep it, its result and its progress."""
     document = cast(TaskInFullShape, task(found.task))  # its further members are all optional
+    if why:
+        document["why"] = why
     if slots:
         document["slots"] = slots
     if found.result == LOST:

@@ -35,7 +35,8 @@ from hub.errors import (
     Unauthorized,
     WorkerNotFound,
 )
-from hub.jobs.models import TERMINAL, Claim, Options, Result, TaskRecord
+from hub.history.task_terms import why_kept
+from hub.jobs.models import TERMINAL, Claim, Options, Result, TaskInFull, TaskRecord
 from hub.jobs.names import INTERNAL, dashed, schema_digest
 from hub.jobs.workers import not_yours
 from hub.observability.tracing import tracing
@@ -245,14 +246,18 @@ async def look(request: Request, hub: Hub, caller: Caller, task: TaskId, wait: W
     caller.see_task(found.task)
     wait_s = min(wait or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.task.status in TERMINAL:
-        return Answer(answers.shown(found, await slots.names(hub, found.task)))
+        return Answer(await _in_full(hub, found))
     found = await long_polls.wait(
         request, wait_s, lambda s: hub.tasks.wait(task, s), lambda shown: shown.task.status in TERMINAL
     )
     await admit_again(request)  # the caller's token may have been revoked during the wait
-    answer = Answer(answers.shown(found, await slots.names(hub, found.task)))
+    answer = Answer(await _in_full(hub, found))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer
+
+
+async def _in_full(hub: Hub, found: TaskInFull) -> TaskInFullShape:
+    return answers.shown(found, await slots.names(hub, found.task), await why_kept(hub, found.task))
 
 
 @router.patch(

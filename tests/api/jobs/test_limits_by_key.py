@@ -107,3 +107,16 @@ async def test_a_job_whose_name_looks_like_a_group_has_its_limits(alice):
     assert [t["id"] for t in (await alice.claim(worker, limit=9, start=True)).json()["tasks"]] == ids[:1]
     assert (await alice.move(ids[0], "completed")).status_code == 200
     assert [t["id"] for t in (await alice.claim(worker, limit=9, start=True)).json()["tasks"]] == ids[1:]
+
+
+async def test_a_task_says_which_limit_keeps_it_as_hub_why_does(alice, people):
+    worker = await limited(alice, {"key": "customer", "running": 1})
+    first, second = await submit(alice, *[{"customer": "acme"}] * 2)
+    assert "why" not in (await alice.look(first)).json()
+    assert await claim(alice, worker) == [first]
+    said = (await alice.look(second)).json()["why"]
+    assert said == "the limit of 1 running for customer 'acme' keeps it: 1 running, 1 waiting"
+    explained = (await people["admin"].api.get(f"/why/task/{second}")).json()["because"]
+    assert explained.lower() == f"{said}."
+    await alice.move(first, "completed")
+    assert "why" not in (await alice.look(second)).json()

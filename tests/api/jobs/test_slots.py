@@ -238,3 +238,12 @@ async def test_a_refusal_names_the_part(alice, needs, status, code, said):
 )
 async def test_a_body_that_does_not_validate_is_refused_with_the_place(alice, more, place):
     is_invalid(await alice.job(await alice.worker(), **more), place)
+
+
+async def test_a_task_says_which_slots_it_waits_for_as_hub_why_does(api, alice):
+    await offer(api, 1)
+    await serving(alice, {"label": GPU, "count": 2})
+    task = await alice.task()
+    said = (await alice.look(task)).json()["why"]
+    assert said == f"it needs {GPU}: 2 wanted, 1 free, 1 published"
+    assert (await api.get(f"/why/task/{task}")).json()["because"].endswith(f"; {said}.")
