@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from hub.capacity.bundles import Reserver
 from hub.capacity.where import parse, suits
 from hub.capacity.wishes import BundlePart, BundleWish
 from hub.core import Hub
@@ -27,10 +28,10 @@ async def bundle_now(hub: Hub, ticket: str, wish: BundleWish, facts: dict[str, A
     many = "bundle waits" if before == 1 else "bundles wait"
     why = [f"{before} {many} before it" if before else "It is the first of the bundles"]
     why += [said_of(part, row) for part, row in zip(wish.parts, rows, strict=True)]
-    why += await _caps(hub, wish)
+    why += await caps_on(hub, wish)
     if reserver.ticket == ticket:
         facts["setAside"] = reserver.aside
-        why.append(f"{reserver.aside} of {wish.size} are set aside for it" + (" on one node" if reserver.node else ""))
+        why.append(set_aside(reserver, wish.size))
     elif reserver.ticket:
         why.append(f"slots are set aside for {reserver.ticket}")
     rule = (
@@ -64,8 +65,13 @@ def said_of(part: BundlePart, row: dict[str, Any]) -> str:
     return f"{shown(part.each)}: {part.number} wanted, {row['free']} free, {row['published']} published"
 
 
-async def _caps(hub: Hub, wish: BundleWish) -> list[str]:
-    """Return a sentence for each cap that keeps it from being served."""
+def set_aside(reserver: Reserver, size: int) -> str:
+    """Return how many of the slots of the reserver are set aside, in words."""
+    return f"{reserver.aside} of {size} are set aside for it" + (" on one node" if reserver.node else "")
+
+
+async def caps_on(hub: Hub, wish: BundleWish) -> list[str]:
+    """Return a sentence for each cap that keeps a bundle from being served."""
     wanted: Counter[str] = Counter()
     for part in wish.parts:
         wanted[part.label] += part.number

@@ -55,8 +55,15 @@ async def at_ceiling(hub: Hub, wanted: BorrowRequest) -> str:
     none does."""
     if not hub.teams.is_used:
         return ""
-    parts = _parts(wanted.labels, BundleWish.read(wanted.bundle))
-    return next((each.full for each in await _places(hub, LeaseHolder.read(wanted.holder), parts) if each.full), "")
+    wish = BundleWish.read(wanted.bundle)
+    return next(iter(await ceilings_on(hub, LeaseHolder.read(wanted.holder), wanted.labels, wish)), "")
+
+
+async def ceilings_on(
+    hub: Hub, holder: LeaseHolder | None, labels: tuple[str, ...], wish: BundleWish | None
+) -> list[str]:
+    """Return a sentence for each ceiling of the team of a holder that keeps a borrow waiting."""
+    return [each.full for each in await _places(hub, holder, _parts(labels, wish)) if each.full]
 
 
 async def with_team(

@@ -247,3 +247,51 @@ async def test_a_task_says_which_slots_it_waits_for_as_hub_why_does(api, alice):
     said = (await alice.look(task)).json()["why"]
     assert said == f"it needs {GPU}: 2 wanted, 1 free, 1 published"
     assert (await api.get(f"/why/task/{task}")).json()["because"].endswith(f"; {said}.")
+
+
+async def test_a_task_names_the_ceiling_and_the_caps_that_keep_the_ticket_it_waits_under(api, alice):
+    await offer(api, 3)
+    await api.put("/admin/teams/ml", json={"label": "gpu:*", "ceiling": 2})
+    await api.put(f"/admin/caps/{GPU}", json={"cap": 2})
+    one, other = await serving(alice, {"label": GPU, "count": 2}), await serving(alice, {"label": GPU, "count": 2})
+    first, second = await alice.task(), await alice.task()
+    await claimed(alice, one)
+    calls = [asyncio.create_task(alice.claim(other, waitSeconds=PATIENCE_S))]
+
+    async def why() -> str:
+        found = [(await alice.look(second)).json()["why"], (await api.get(f"/why/task/{second}")).json()["because"]]
+        assert found[1].endswith(f"; {found[0]}.")
+        return found[0]
+
+    async def waits() -> bool:
+        return "team" in await why()
+
+    await eventually(waits)
+    needed = f"it needs {GPU}: 2 wanted, 1 free, 3 published"
+    ceiling = "team ml has 2 of the 2 slots that its ceiling under gpu:* allows, and it wants 2 more"
+    assert await why() == f"{needed}; 2 of 2 leases that the cap of {GPU} allows are live; {ceiling}"
+    await api.put("/admin/teams/ml", json={"label": "gpu:*", "ceiling": 1})
+    assert "it wants 2 under gpu:*, and the ceiling of team ml there is 1, so it is never served" in await why()
+    await api.put("/admin/teams/ml", json={"label": "gpu:*", "ceiling": 2})
+    assert (await alice.move(first, "completed")).status_code == 200
+    assert (await calls[0]).json()["task"]["id"] == second
+
+
+async def test_the_place_of_a_task_is_not_that_of_another_job_of_its_worker(api, alice):
+    await offer(api, 1)
+    await single(api)
+    worker = await serving(alice, {"label": GPU})
+    first = await alice.task()
+    call = asyncio.create_task(alice.claim(worker, waitSeconds=PATIENCE_S))
+
+    async def line() -> list[Any]:
+        found: list[Any] = (await api.get("/queue")).json()["bundles"]
+        return found
+
+    await eventually(line)
+    other = {"category": "modifiers", "name": "Other", "worker_id": worker, "needs": [{"label": GPU}]}
+    await alice.call("PUT", "/rooms/lab/jobs", other)
+    second = (await alice.call("POST", "/rooms/lab/tasks/lab:modifiers:Other", {})).json()["id"]
+    assert "before" not in (await alice.look(first)).json()["why"]
+    assert (await alice.look(second)).json()["why"].endswith("; 1 bundle waits before it")
+    call.cancel()
