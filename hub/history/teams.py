@@ -114,7 +114,7 @@ async def _places(hub: Hub, holder: LeaseHolder | None, parts: list[tuple[tuple[
 
 
 def _before(place: TeamPlace) -> list[TeamNow]:
-    return [each for each in place.others if each.waiting and _is_before(each, place.own)]
+    return [each for each in place.others if each.waiting > each.bundles and _is_before(each, place.own)]
 
 
 def _recalled(place: TeamPlace) -> int:

@@ -93,7 +93,7 @@ class ByTeam(ByRealm):
         for place, (name, what) in enumerate(
             {
                 "hub_team_leases": "Leases of a team in the pools of a pattern, read when scraped.",
-                "hub_team_waiting": "Borrows of a team that wait for one slot of a pattern, read when scraped.",
+                "hub_team_waiting": "Borrows of a team that wait for slots of a pattern, read when scraped.",
             }.items()
         ):
             gauge = GaugeMetricFamily(name, what, labels=["team", "label"])

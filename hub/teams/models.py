@@ -49,7 +49,8 @@ class TeamRow(NamedTuple):
 
 
 class TeamNow(NamedTuple):
-    """What a team has of the pools of a pattern. `share` says which team is next: the one with the least; None at its
+    """What a team has of the pools of a pattern. `waiting` counts its borrows that wait, those of several slots, which
+    are `bundles` of them, as one each. `share` says which team is next: the one with the least; None at its
     ceiling. `due` is what it is entitled to of the slots that are published.
     """
 
@@ -60,6 +61,7 @@ class TeamNow(NamedTuple):
     waiting: int
     recalled: int
     share: float | None
+    bundles: int = 0
     due: float = 0.0
 
     @property

@@ -81,10 +81,10 @@ class Teams:
         """Return what `now` does, without what is due."""
         found = []
         for pattern, *teams in await self._describe():
-            for team, text, held, waiting, recalled, share in teams:
-                row = TeamRow.read(f"{pattern}\t{team}", text) if text else None
+            for team, text, held, singles, recalled, share, bundles in teams:
+                row, waiting = TeamRow.read(f"{pattern}\t{team}", text) if text else None, singles + bundles
                 if row or held or waiting:
-                    found.append(TeamNow(team, pattern, row, held, waiting, recalled, _share(share, row)))
+                    found.append(TeamNow(team, pattern, row, held, waiting, recalled, _share(share, row), bundles))
         return found
 
     async def supply(self, patterns: Iterable[str]) -> dict[str, int]:

@@ -80,6 +80,10 @@ class Teams:
         """Return how many borrows wait."""
         return int((await self.api.get("/queue", headers=ADMIN)).json()["waiting"])
 
+    async def waiting_bundles(self) -> int:
+        """Return how many bundles wait."""
+        return len((await self.api.get("/queue", headers=ADMIN)).json()["bundles"])
+
     async def give_back(self, team: str, lease: dict[str, Any]) -> None:
         """Return a slot."""
         body = {"labelKey": lease["labelKey"], "browserId": lease["browserId"], "leaseToken": lease["leaseToken"]}

@@ -286,3 +286,35 @@ async def test_there_are_at_most_so_many_rows(fleet: Teams, redis: Any) -> None:
     answer = await fleet.api.put("/admin/teams/ml", json={"label": "gpu:*"}, headers=ADMIN)
     assert answer.status_code == 400
     assert answer.json()["detail"].startswith("there are 256 rows of teams already")
+
+
+async def test_bundles_that_wait_are_counted_for_their_team(fleet: Teams) -> None:
+    await fleet.node("s1", "s2")
+    await fleet.node("c1", pool="cpu:big")
+    await fleet.row("ml", guarantee=1)
+    for _ in range(2):
+        await fleet.held("ml")
+    await fleet.held("ml", "cpu:big")
+
+    async def bundle(team: str, *labels: str) -> None:
+        sent = {"parts": [{"label": label} for label in labels], "maxWaitSeconds": 60}
+        call = fleet.api.post("/v2/bundles", json=sent, headers=await fleet.headers(team))
+        before = await fleet.waiting_bundles()
+        fleet.calls.append(asyncio.create_task(call))
+
+        async def waits() -> bool:
+            assert not fleet.calls[-1].done(), fleet.calls[-1].result().text
+            return await fleet.waiting_bundles() > before
+
+        await eventually(waits)
+
+    await fleet.come("ml", key="k")
+    await bundle("ml", POOL, POOL)
+    await bundle("web", POOL, "cpu:big")
+    await bundle("web", "cpu:big")
+    found = await fleet.now()
+    assert {team: each["waiting"] for team, each in found.items()} == {"ml": 2, "web": 1}
+    assert [found["web"][name] for name in ("guarantee", "held", "share")] == [None, 0, 0.0]
+    text = (await fleet.api.get("/metrics", headers=ADMIN)).text
+    assert 'hub_team_waiting{label="gpu:*",team="web"} 1.0' in text
+    assert (await why(fleet, "k"))["facts"]["teams"][0]["before"] == []

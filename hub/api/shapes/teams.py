@@ -89,7 +89,7 @@ class TeamShape(TypedDict):
     weight: Annotated[float | None, doc("How much it counts, compared with other teams.", 2)]
     held: Annotated[int, doc("How many slots it has.", 3, ge=0)]
     due: Annotated[float, doc("How many of the published slots it is entitled to, if all teams want more.", 5.3)]
-    waiting: Annotated[int, doc("How many of its borrows of one slot wait.", 1, ge=0)]
+    waiting: Annotated[int, doc("How many of its borrows wait; one of several slots counts once.", 1, ge=0)]
     recalled: Annotated[int, doc("How many of its leases are recalled for other teams.", 0, ge=0)]
     share: Annotated[
         float | None,
