@@ -52,7 +52,12 @@ class TeamsFile:
         try:
             self.read()
         except StartRefused as error:
-            _log.error("teams file rejected", why=str(error), rows_kept=len(self.rows))
+            rejected(error, len(self.rows))
+
+
+def rejected(error: StartRefused, kept: int) -> None:
+    """Log that a file changes nothing while the hub serves, and how many rows stay."""
+    _log.error("teams file rejected", why=str(error), rows_kept=kept)
 
 
 def read_teams(path: Path) -> list[TeamRow]:

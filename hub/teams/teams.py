@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hub.capacity.pools import Pools
-from hub.errors import BadInput, InvalidValue, UnknownReply
+from hub.errors import BadInput, InvalidValue, StartRefused, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.rounds import rounds
 from hub.store.store import Store
-from hub.teams.file import BY, TeamsFile
+from hub.teams.file import BY, TeamsFile, rejected
 from hub.teams.models import ROWS_MAX, TeamNow, TeamRow, check_row, dues, pattern_of, too_much
 
 ROUND_S: Final = 1.0  # how often a hub looks whether a team lacks its guarantee
@@ -112,11 +112,20 @@ class Teams:
         self._file, self._used = file, 0
 
     async def use_file(self) -> None:
-        """Set the rows of the file, if it has been read since they were set last. Rows that it does not name stay."""
+        """Set the rows of the file, if it has been read since they were set last. Rows that it does not name stay.
+
+        Raises `StartRefused` where there is no room for them: then the rows stay as they are until it is read again.
+        """
         reading = self._file.readings
         if reading == self._used:
             return
         known = {_field(row): row for row in await self.all()}
+        if (new := len({*map(_field, self._file.rows)} - known.keys())) and len(known) + new > ROWS_MAX:
+            self._used = reading
+            raise StartRefused(
+                f"HUB_TEAMS_FILE={self._file.path}: its {new} new rows are too many, as the store has {len(known)} of "
+                f"at most {ROWS_MAX}; start without it and remove some (hub team rm), or use patterns with *."
+            )
         for row in self._file.rows:
             before = known.get(_field(row))
             if before is None or before._replace(at="") != row:
@@ -129,7 +138,10 @@ class Teams:
         await rounds(ROUND_S, self._round, self._failed)
 
     async def _round(self) -> None:
-        await self.use_file()
+        try:
+            await self.use_file()
+        except StartRefused as error:
+            rejected(error, len(self._known))
         await self.balance()
 
     def _failed(self, error: Exception) -> None:

@@ -91,3 +91,37 @@ def test_a_hub_rereads_its_teams_file_on_sighup_and_keeps_the_rows_if_the_new_is
     path.write_text(GOOD.replace("4", "5") + MORE)
     process.signal(signal.SIGHUP)
     wait_until(lambda: rows() == {"ml": 5, "web": 0}, why=process.log)
+
+
+async def test_a_full_table_lets_a_hub_start_whose_file_names_rows_that_exist(path: Path, hub: Hub, redis: Any) -> None:
+    await hub.teams.set(TeamRow("ml", "gpu:*", guarantee=1, by="ann"))
+    redis.hset("hub:teams", mapping={f"p{n}\tml": "{}" for n in range(255)})
+    hub.teams.follow(TeamsFile(path))
+    await hub.teams.use_file()
+    assert "file" in [row.by for row in await hub.teams.all()]
+    await hub.teams.use_file()
+
+
+def test_a_file_without_room_in_the_table_refuses_the_start_and_changes_nothing_on_sighup(
+    path: Path, start_hub: Callable[..., HubProcess], redis: Any
+) -> None:
+    process = start_hub(HUB_TEAMS_FILE=str(path))
+    redis.hset("hub:teams", mapping={f"p{n}\tml": "{}" for n in range(255)})
+    path.write_text(GOOD.replace("4", "5") + MORE)
+    process.signal(signal.SIGHUP)
+    wait_until(lambda: "teams file rejected" in process.log(), why=process.log)
+    said = (
+        f"HUB_TEAMS_FILE={path}: its 1 new rows are too many, as the store has 256 of at most 256; start without it "
+        "and remove some (hub team rm), or use patterns with *."
+    )
+    assert process.log().count("teams file rejected") == 1
+    assert said in process.log()
+    assert "round of teams failed" not in process.log()
+    assert '"guarantee":4' in redis.hget("hub:teams", "gpu:*\tml")
+    other = HubProcess({"HUB_REDIS_URL": process.redis_url, "HUB_TEAMS_FILE": str(path)})
+    try:
+        assert other.process.wait(PATIENCE_S) != 0
+        assert said in other.log()
+        assert "Traceback" not in other.log()
+    finally:
+        other.kill()
