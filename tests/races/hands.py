@@ -76,7 +76,9 @@ class Hand:
             time.sleep(random.uniform(0, 0.4) if tasks else 0)  # they are killed in the middle of it
             results = [{"id": task, "status": random.choice(["completed"] * 9 + ["failed"])} for task in tasks]
             if time.monotonic() - beaten > 0.5:
-                self.ask("PATCH", f"/workers/{worker}", None)
+                held = [{"id": task["id"], "claim": task["claim"]} for task in answer["tasks"]]
+                beat = self.ask("PATCH", f"/workers/{worker}", {"tasks": held})
+                self.note(what="beat", worker=worker, status=beat["status"])
                 beaten = time.monotonic()
 
 
