@@ -23,6 +23,9 @@ function bundle_line.end_reserve()
     local label = string.match(field, '^units:(.*)$')
     if label then call_state.headroom[#call_state.headroom + 1] = label end
   end
+  local ticket = store.teams ~= '' and turns.anybody() and redis.call('HGET', keys.reserver, 'ticket')
+  local holder = ticket and redis.call('HGET', keys.ticket(ticket), 'holder')  -- room under a ceiling is kept for it no more
+  if holder then call_state.teams[#call_state.teams + 1] = holders.of(holder).team end
   redis.call('DEL', keys.reserver)
   call_state.unreserved = true
   note()

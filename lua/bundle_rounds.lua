@@ -6,7 +6,7 @@ local function gather(t)
   local cells, used = reserver.kept(t), {}
   local kept = #cells
   local free = t.node ~= '' and bundle_cells.of_node(t.wish, t.node) or bundle_cells.free(t.wish)
-  for _, cell in ipairs(free) do cell.caps, cells[#cells + 1] = {}, cell end
+  for _, cell in ipairs(free) do cells[#cells + 1] = bundle_limits.aside(t, cell) end
   local of = bundle_plans.assign(t.wish, cells, true, kept)
   for u, cell in pairs(of) do
     if cell.found then used[cell.slot], of[u] = true, nil end

@@ -27,16 +27,16 @@ local function good(slot)
     token = false, label = false, run = false, holder = false, ttl_ms = false, idle_ms = false, listed = false}
 end
 
--- Return the cells of the slots that are set aside and that may be lent to the reserver. One that is held for another reason is set aside
--- no longer.
+-- Return the cells of what is set aside and may be lent to the reserver. What is held for another reason is set aside no longer.
 function reserver.kept(t)
   local cells = {}
   for _, slot in ipairs(redis.call('SMEMBERS', keys.reserved)) do
     local found = good(slot)
+    local pool, class = found and found.pool, found and found.class
     local is_there = found and (t.node == '' or t.node == found.part)  -- it may have begun anew on another node
-    local suits = is_there and not pools.under_maintenance(found.pool) and bundle_wishes.suits(t.wish, found.pool, found.class)
+    local suits = is_there and not pools.under_maintenance(pool) and bundle_wishes.suits(t.wish, pool, class)
     if suits then
-      cells[#cells + 1] = {pool = found.pool, class = found.class, slot = slot, suits = suits, room = 1, found = found, caps = {}}
+      cells[#cells + 1] = bundle_limits.aside(t, {pool = pool, class = class, slot = slot, suits = suits, room = 1, found = found})
     elseif not found then
       reserved_slots.drop(slot)
     end
@@ -69,7 +69,7 @@ function reserver.take(slot, pool, class, part)
   redis.call('HSET', keys.slot(slot), 'place', 'held')
   local found = good(slot)
   if not found then return 'held' end
-  cells[#cells + 1] = {pool = pool, class = class, slot = slot, suits = suits, room = 1, found = found, caps = {}}
+  cells[#cells + 1] = bundle_limits.aside(t, {pool = pool, class = class, slot = slot, suits = suits, room = 1, found = found})
   local _, after = bundle_plans.assign(t.wish, cells, true)
   if after == before then return nil end
   redis.call('SADD', keys.reserved, slot)

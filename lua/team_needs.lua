@@ -27,7 +27,7 @@ end
 function team_needs.lacking(policy, rooms, served)
   local found = {}
   for team, row in pairs(policy.rows) do
-    local held = row.guarantee > 0 and teams.held(policy, team) or 0
+    local held = row.guarantee > 0 and teams.held(policy, team) + (row.ceiling and teams.kept(policy, team) or 0) or 0
     if held < row.guarantee and redis.call('EXISTS', keys.team_labels(team)) == 1 then
       local each = {team = team, missing = row.guarantee - held, share = held / row.guarantee, lines = {}, rooms = rooms, served = served}
       each_line(policy, team, function(label, want, key)

@@ -17,7 +17,8 @@ local function look(policy, pool, class)
   while true do
     local some, more = team_shares.next(policy, at)
     for _, team in ipairs(some) do
-      local ticket, label, want = team_tickets.of(team, pool, class)
+      local ticket, label, want
+      if not teams.at_ceiling(policy, team) then ticket, label, want = team_tickets.of(team, pool, class) end
       if ticket then
         local t = tickets.read(ticket)
         if not (t.label and t.hub and redis.call('ZSCORE', keys.queue(label), ticket) and hubs.is_heard(t.hub)) then

@@ -51,10 +51,22 @@ function teams.row(policy, team) return policy.rows[team] or NONE end
 -- Return how many leases a team has of the pools of a policy.
 function teams.held(policy, team) return redis.call('ZCARD', keys.team_leases(policy.pattern .. '\t' .. team)) end
 
+-- Return how many leases of the pools of a policy the reserver wants whose team this is: room is kept for them. Its labels count as pools.
+function teams.kept(policy, team)
+  local ticket, count = store.bundles and redis.call('HGET', keys.reserver, 'ticket'), 0
+  if not ticket or holders.of(redis.call('HGET', keys.ticket(ticket), 'holder')).team ~= team then return 0 end
+  local said = redis.call('HGETALL', keys.reserver)
+  for i = 1, #said, 2 do
+    local of = teams.of(string.match(said[i], '^units:(.*)$') or '')
+    if of and of.pattern == policy.pattern then count = count + tonumber(said[i + 1]) end
+  end
+  return count
+end
+
 -- Return whether a team may have no further lease of the pools of a policy.
 function teams.at_ceiling(policy, team)
   local ceiling = teams.row(policy, team).ceiling
-  return ceiling and teams.held(policy, team) >= ceiling
+  return ceiling and teams.held(policy, team) + teams.kept(policy, team) >= ceiling
 end
 
 -- Return whether the team that borrows in this call (call_state.team) may have no further lease of a pool.

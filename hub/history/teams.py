@@ -33,12 +33,13 @@ class TeamPlace(NamedTuple):
     def full(self) -> str:
         """Return a sentence that says that the ceiling of the team keeps the borrow waiting; '' where it does not."""
         own, name, ceiling = self.own, _named(self.own.team), self.own.terms.ceiling
-        if ceiling is None or own.held + max(1, self.least) <= ceiling:
+        if ceiling is None or own.held + own.kept + max(1, self.least) <= ceiling:
             return ""
         if self.is_beyond:
             never = "so it is never served as things are (hub team set)"
             return f"it wants {self.least} under {own.pattern}, and the ceiling of {name} there is {ceiling}, {never}"
         more = f", and it wants {self.least} more" if self.least > 1 else ""
+        more += f", and room for {own.kept} is kept for a bundle of it" if own.kept else ""
         return f"{name} has {own.held} of the {ceiling} slots that its ceiling under {own.pattern} allows{more}"
 
     @property
@@ -63,7 +64,7 @@ async def ceilings_on(
     hub: Hub, holder: LeaseHolder | None, labels: tuple[str, ...], wish: BundleWish | None
 ) -> list[str]:
     """Return a sentence for each ceiling of the team of a holder that keeps a borrow waiting."""
-    return [each.full for each in await _places(hub, holder, _parts(labels, wish)) if each.full]
+    return [each.full for each in await _places(hub, holder, labels, wish) if each.full]
 
 
 async def with_team(
@@ -71,7 +72,7 @@ async def with_team(
 ) -> Now:
     """Return how a ticket is with what holds for its team; the same where no row of teams counts for its labels. A
     bundle keeps its own line, outside the order of teams: only ceilings count for it."""
-    places = await _places(hub, holder, _parts(labels, wish))
+    places = await _places(hub, holder, labels, wish)
     if not places:
         return now
     steps = now.next
@@ -85,22 +86,19 @@ async def with_team(
     return replace(now, because=because, facts={**now.facts, "teams": list(map(_facts, places))}, next=steps)
 
 
-def _parts(labels: tuple[str, ...], wish: BundleWish | None) -> list[tuple[tuple[str, ...], int]]:
-    """Return what a borrow takes: so many slots, each under one of some labels."""
-    return [((part.label,), part.number) for part in wish.parts] if wish else [(labels, 1)]
-
-
-async def _places(hub: Hub, holder: LeaseHolder | None, parts: list[tuple[tuple[str, ...], int]]) -> list[TeamPlace]:
-    """Return the places of the team of a holder: one for each pattern whose rows count for a pool that may serve one of
-    these parts."""
+async def _places(
+    hub: Hub, holder: LeaseHolder | None, labels: tuple[str, ...], wish: BundleWish | None
+) -> list[TeamPlace]:
+    """Return the places of the team of a holder: one for each pattern whose rows count for a pool that may serve a
+    borrow, or a part of a bundle. To a bundle no room is shown that is kept for one: it may be kept for itself."""
     counts = await hub.teams.counts()
     if not counts:
         return []
     patterns, team = {each.pattern for each in counts}, (holder.team if holder else None) or ""
     _, pools = await hub.pools.labels(0, POOLS_MAX)
     least: dict[str | None, int] = {}
-    for labels, number in parts:
-        serving = [pool for pool in pools if any(is_of(pool, label, hub.agreed.holds) for label in labels)]
+    for some, number in [((part.label,), part.number) for part in wish.parts] if wish else [(labels, 1)]:
+        serving = [pool for pool in pools if any(is_of(pool, label, hub.agreed.holds) for label in some)]
         of = dict.fromkeys(pattern_of(pool, patterns) for pool in serving)
         for pattern in of:
             least[pattern] = least.get(pattern, 0) + (number if len(of) == 1 else 0)
@@ -109,7 +107,8 @@ async def _places(hub: Hub, holder: LeaseHolder | None, parts: list[tuple[tuple[
         if pattern is not None:
             here = [each for each in counts if each.pattern == pattern]
             own = next((each for each in here if each.team == team), TeamNow(team, pattern, None, 0, 0, 0, 0.0))
-            found.append(TeamPlace(own, [each for each in here if each is not own], number))
+            others = [each for each in here if each is not own]
+            found.append(TeamPlace(own._replace(kept=0) if wish else own, others, number))
     return found
 
 

@@ -50,8 +50,9 @@ class TeamRow(NamedTuple):
 
 class TeamNow(NamedTuple):
     """What a team has of the pools of a pattern. `waiting` counts its borrows that wait, those of several slots, which
-    are `bundles` of them, as one each. `share` says which team is next: the one with the least; None at its
-    ceiling. `due` is what it is entitled to of the slots that are published.
+    are `bundles` of them, as one each. Room under its ceiling is kept for `kept` leases of the bundle that reserves.
+    `share` says which team is next: the one with the least; None at its ceiling. `due` is what it is entitled to of the
+    slots that are published.
     """
 
     team: str
@@ -62,6 +63,7 @@ class TeamNow(NamedTuple):
     recalled: int
     share: float | None
     bundles: int = 0
+    kept: int = 0
     due: float = 0.0
 
     @property
@@ -72,7 +74,7 @@ class TeamNow(NamedTuple):
     @property
     def is_full(self) -> bool:
         """Return whether it may have no further slot."""
-        return self.terms.ceiling is not None and self.held >= self.terms.ceiling
+        return self.terms.ceiling is not None and self.held + self.kept >= self.terms.ceiling
 
 
 def read_pattern(value: Any) -> str:

@@ -81,10 +81,11 @@ class Teams:
         """Return what `now` does, without what is due."""
         found = []
         for pattern, *teams in await self._describe():
-            for team, text, held, singles, recalled, share, bundles in teams:
+            for team, text, held, singles, recalled, share, bundles, kept in teams:
                 row, waiting = TeamRow.read(f"{pattern}\t{team}", text) if text else None, singles + bundles
                 if row or held or waiting:
-                    found.append(TeamNow(team, pattern, row, held, waiting, recalled, _share(share, row), bundles))
+                    counted = held, waiting, recalled, _share(share, row), bundles, kept
+                    found.append(TeamNow(team, pattern, row, *counted))
         return found
 
     async def supply(self, patterns: Iterable[str]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.machine.flows import flow
 from tests.machine.oracle import Oracle
 from tests.machine.queue import Queue
 from tests.machine.records import BorrowRequest, BundleRequest, Grant, Reserver, Ticket
@@ -75,6 +76,21 @@ class Bundling(Queue):
 
         return sum(place(slot, set()) for slot in fits)
 
+    def usable_of(self, wanted: BundleRequest, slots: Iterable[str]) -> int:
+        """Return how many of these slots may be set aside at most: no more than the team has room for."""
+        held, room = self.counted_teams(wanted.user, own=True), dict[str, dict[str, int]]({"from": {}})
+        units = [number for number, part in enumerate(wanted.parts) for _ in range(part.count)]
+        for slot in slots:
+            before, ceiling = "from", self.ceiling_of(self.slots[slot].pool, wanted.user)
+            if ceiling:
+                before = ceiling[0]
+                room["from"][before] = ceiling[1] - held[before]
+            room.setdefault(before, {})[slot] = 1
+            suited = self.parts_for(wanted, slot)
+            room[slot] = {f"unit {unit}": 1 for unit, part in enumerate(units) if part in suited}
+            room |= {unit: {"to": 1} for unit in room[slot]}
+        return flow(room)
+
     def is_enough(self, wanted: BundleRequest, slots: Iterable[str], counted: dict[str, int] | None) -> bool:
         """Return whether all units can be served at once, under the caps on what is served where these count leases."""
         fits = {slot: self.parts_for(wanted, slot) for slot in sorted(slots)}
@@ -102,8 +118,9 @@ class Bundling(Queue):
         """Return what limits how many slots like this one a bundle may have, and the room that is left."""
         pool = self.slots[slot].pool
         found = [(label, cap - counted.get(label, 0)) for label, cap in self.served_caps(pool)]
-        room = self.room_of_team(pool, wanted.user)
-        return [*found, room] if room else found
+        if ceiling := self.ceiling_of(pool, wanted.user):
+            found.append((ceiling[0], ceiling[1] - counted.get(ceiling[0], 0)))
+        return found
 
     def may_have_all(self, wanted: BundleRequest, slots: Iterable[str]) -> bool:
         """Return whether a bundle can be served from these slots, on one node where it wants that."""
@@ -120,7 +137,8 @@ class Bundling(Queue):
     def counted_for(self, wanted: BundleRequest) -> dict[str, int]:
         """Return how many leases the caps on what is served count for a bundle: not what is kept for itself."""
         own = self.reserves(wanted)
-        return {label: len(self.served(label)) if own else self.taken(label) for label in self.counted_labels()}
+        counted = {label: len(self.served(label)) if own else self.taken(label) for label in self.counted_labels()}
+        return counted | self.counted_teams(wanted.user, own=own)
 
     def counted_labels(self) -> list[str]:
         return [name[7:] for name in self.caps if name.startswith("served:")]
@@ -294,7 +312,7 @@ class Bundling(Queue):
         record.place = "held"
         if not self.is_good(slot):
             return True
-        if self.matched(wanted, [*kept, slot]) == self.matched(wanted, kept):
+        if self.usable_of(wanted, [*kept, slot]) == self.usable_of(wanted, kept):
             return False
         self.reserved.add(slot)
         self.complete(ticket, [*kept, slot])
@@ -308,7 +326,7 @@ class Bundling(Queue):
         enough = not self.settling and ticket.state == "waiting" and self.matched(wanted, kept) == len(wanted.units)
         if not enough or self.over_cap(wanted, of="live"):
             return
-        if not self.is_enough(wanted, kept, {label: len(self.served(label)) for label in self.counted_labels()}):
+        if not self.is_enough(wanted, kept, self.counted_for(wanted)):
             return
         chosen = self.oracle.granted(self).get(wanted.id, [])
         assert len(chosen) == len(wanted.units), f"{wanted} has all in {kept} and is not lent: {chosen}"
@@ -411,9 +429,9 @@ class Bundling(Queue):
         draining = {slot for slot in free if self.slots[slot].node in self.stopped and self.oracle.is_held(slot)}
         told |= draining
         picked = [slot for slot in free if slot in told]
-        before, after = self.matched(wanted, kept), self.matched(wanted, [*kept, *picked])
+        before, after = self.usable_of(wanted, kept), self.usable_of(wanted, [*kept, *picked])
         assert after - before == len(picked), f"{wanted} needs less than {picked} beside {kept}"
-        most = self.matched(wanted, [*kept, *free])
+        most = self.usable_of(wanted, [*kept, *free])
         capped = any(self.limits_for(wanted, slot, {}) for slot in free)
         assert after == most or self.unsure or capped, f"{wanted} could use more of {free} beside {kept}"
         for slot in picked:

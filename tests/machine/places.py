@@ -316,9 +316,14 @@ class Places:
     def serve_teams(self) -> None:
         """Serve teams that have room under a ceiling since this script."""
 
-    def room_of_team(self, pool: str, user: str) -> tuple[str, int] | None:
-        """Return a name and how many further leases of a pool the team of a user may have; None for any number."""
+    def ceiling_of(self, pool: str, user: str) -> tuple[str, int] | None:
+        """Return a name and how many leases of a pool the team of a user may have; None for any number."""
         return None
+
+    def counted_teams(self, user: str, *, own: bool = False) -> dict[str, int]:
+        """Return how many leases count under each ceiling of the team of a user. What is kept for its reserver counts,
+        unless this is its `own`."""
+        return {}
 
     def served(self, label: str) -> set[str]:
         """Return the slots that a pool and those below it have lent."""

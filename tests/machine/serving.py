@@ -337,7 +337,7 @@ class Serving(Matching):
     def may_have(self, slot: str, label: str, where: str, user: str) -> bool:
         """Return whether a slot may serve a ticket of a user that asks for this."""
         record = self.slots[slot]
-        room = self.room_of_team(record.pool, user)
-        if room and room[1] <= 0:
+        ceiling = self.ceiling_of(record.pool, user)
+        if ceiling and self.counted_teams(user)[ceiling[0]] >= ceiling[1]:
             return False
         return not self.capped(label) and self.serves(record.pool, label) and is_suited(where, record.attributes)

@@ -78,7 +78,7 @@ class TeamLists:
         return said
 
     def _share(self, model: Model, pattern: str, team: str) -> float:
-        return float("inf") if model.is_full(pattern, team) else model.share(pattern, team)
+        return float("inf") if model.is_full(pattern, team, with_kept=False) else model.share(pattern, team)
 
     def _of_lines(self, model: Model, seen: dict[str, Any]) -> dict[str, Any]:
         keys, said = self._keys, dict[str, Any]()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tests.machine.flows import Room, flow
 from tests.machine.limits import Limits
 from tests.machine.matching import Waiter
 from tests.machine.records import TEAMS, Grant, Ticket
@@ -76,14 +77,32 @@ class Teaming(Limits):
     def held(self, pattern: str, team: str) -> int:
         return len(self.leases(pattern, team))
 
-    def is_full(self, pattern: str, team: str) -> bool:
-        ceiling = self.row(pattern, team).ceiling
-        return ceiling is not None and self.held(pattern, team) >= ceiling
+    def kept_for(self, pattern: str, team: str) -> int:
+        """Return for how many leases room is kept under a ceiling, for the reserver of a team."""
+        ticket = self.tickets.get(self.reserver.ticket) if self.reserver else None
+        if not self.reserver or not ticket or TEAMS[ticket.wanted.user] != team:
+            return 0
+        return sum(count for label, count in self.reserver.units.items() if self.pattern_of(label) == pattern)
 
-    def room_of_team(self, pool: str, user: str) -> tuple[str, int] | None:
-        pattern, team = self.pattern_of(pool), TEAMS[user]
-        ceiling = self.row(pattern, team).ceiling if pattern else None
-        return None if pattern is None or ceiling is None else (f"team {pattern}", ceiling - self.held(pattern, team))
+    def is_full(self, pattern: str, team: str, *, with_kept: bool = True) -> bool:
+        ceiling = self.row(pattern, team).ceiling
+        kept = self.kept_for(pattern, team) if with_kept else 0
+        return ceiling is not None and self.held(pattern, team) + kept >= ceiling
+
+    def ceiling_of(self, pool: str, user: str) -> tuple[str, int] | None:
+        pattern = self.pattern_of(pool)
+        ceiling = self.row(pattern, TEAMS[user]).ceiling if pattern else None
+        return None if pattern is None or ceiling is None else (f"team {pattern}", ceiling)
+
+    def counted_teams(self, user: str, *, own: bool = False) -> dict[str, int]:
+        team = TEAMS[user]
+        return {f"team {p}": self.held(p, team) + (0 if own else self.kept_for(p, team)) for p in self.patterns}
+
+    def end_reserve(self) -> None:
+        ticket = self.tickets.get(self.reserver.ticket) if self.reserver else None
+        if ticket and self.rows and self.turns:
+            self.roomy_teams.append(TEAMS[ticket.wanted.user])
+        super().end_reserve()
 
     def shortfall(self) -> int:
         """Return how much all teams lack of their guarantees."""
@@ -303,7 +322,8 @@ class Teaming(Limits):
         """Return the teams below their guarantees that wait for what they may have."""
         found = []
         for (of, team), row in self.rows.items():
-            missing = row.guarantee - self.held(pattern, team) if of == pattern else 0
+            kept = self.kept_for(pattern, team) if row.ceiling is not None else 0
+            missing = row.guarantee - self.held(pattern, team) - kept if of == pattern else 0
             some = [ticket for ticket in self.waiting() if TEAMS[ticket.wanted.user] == team]
             if missing > 0 and some:
                 found.append(Need(team, missing, some))
@@ -318,7 +338,7 @@ class Teaming(Limits):
 
     def matched_for(self, needs: list[Need], slots: Iterable[str]) -> int:
         """Return for how many tickets of teams that lack leases these slots can be at most, one each."""
-        room: dict[str, dict[str, int]] = {"from": dict.fromkeys(slots, 1)}
+        room: Room = {"from": dict.fromkeys(slots, 1)}
         for need in needs:
             room[f"team {need.team}"] = {"to": need.missing}
             for ticket in need.tickets:
@@ -327,19 +347,7 @@ class Teaming(Limits):
                     if self.suits(slot, ticket):
                         room.setdefault(slot, {})[ticket.wanted.id] = 1
 
-        def push(at: str, seen: set[str]) -> bool:
-            if at == "to":
-                return True
-            seen.add(at)
-            for other in [other for other, left in room.get(at, {}).items() if left and other not in seen]:
-                if push(other, seen):
-                    room[at][other] -= 1
-                    back = room.setdefault(other, {})
-                    back[at] = back.get(at, 0) + 1
-                    return True
-            return False
-
-        return sum(push("from", set()) for _ in list(room["from"]))
+        return flow(room)
 
     def balance(self) -> list[Any]:
         """A round. What the store recalls and releases is done alike, and then judged."""

@@ -73,12 +73,23 @@ _AT_CEILINGS = (
         "test_a_slot_that_is_wanted_for_what_it_has_counts", _CEILINGS,
     ),
     Mistake(
-        "team_shares.lua", "    if said[i + 1] ~= 'inf' then found", "    if true then found",
-        "a freed slot goes to a team at its ceiling", "test_a_hand_off_meets_the_ceiling", _CEILINGS,
+        "bundle_limits.lua", "  if not ceiling then return {} end\n", "  if true then return {} end\n",
+        "a bundle goes over the ceiling of its team", "test_a_bundle_counts_with_all_its_slots", _CEILINGS,
     ),
     Mistake(
-        "bundle_limits.lua", "  if ceiling then\n", "  if false then\n",
-        "a bundle goes over the ceiling of its team", "test_a_bundle_counts_with_all_its_slots", _CEILINGS,
+        "team_waiters.lua", "if not teams.at_ceiling(policy, team) then ticket", "if true then ticket",
+        "a freed slot takes the room that is kept for a bundle of the team",
+        "test_room_that_is_kept_for_a_bundle_goes_to_no_slot_of_another_pool_until_the_bundle_leaves", _CEILINGS,
+    ),
+    Mistake(
+        "bundle_limits.lua", "  cell.caps = bundle_limits.ceiling(cell.pool, bundle_limits.live(t.wish), t.rooms, t.wish.team)\n",
+        "  cell.caps = {}\n", "more is set aside than the team of a bundle has room for",
+        "test_room_under_the_ceiling_is_kept_for_the_bundle_that_reserves", _CEILINGS,
+    ),
+    Mistake(
+        "bundle_line.lua", "  if holder then call_state.teams", "  if false then call_state.teams",
+        "room that is kept for a bundle no more serves nobody of its team",
+        "test_room_that_is_kept_for_a_bundle_goes_to_no_slot_of_another_pool_until_the_bundle_leaves", _CEILINGS,
     ),
     Mistake(
         "serving.lua", "team_waiters.may_have(label, pool) and supply.take(pool) or nil", "supply.take(pool)",

@@ -318,3 +318,34 @@ async def test_bundles_that_wait_are_counted_for_their_team(fleet: Teams) -> Non
     text = (await fleet.api.get("/metrics", headers=ADMIN)).text
     assert 'hub_team_waiting{label="gpu:*",team="web"} 1.0' in text
     assert (await why(fleet, "k"))["facts"]["teams"][0]["before"] == []
+
+
+async def test_why_names_the_room_that_is_kept_for_a_bundle_of_the_team(make_api: Any) -> None:
+    async with make_api(**SECRETS, borrow_queue_timeout_s=60, bundle_patience_s=0) as api:
+        fleet = Teams(api)
+        await room_is_kept(fleet)
+        await fleet.go_home()
+
+
+async def room_is_kept(fleet: Teams) -> None:
+    await fleet.node("s1", "s2", "s3")
+    await fleet.row("ml", ceiling=2)
+    lease = await fleet.held("ml")
+    sent = {"parts": [{"label": POOL, "count": 2}], "maxWaitSeconds": 600}
+    headers = await fleet.headers("ml")
+    fleet.calls.append(asyncio.create_task(fleet.api.post("/v2/bundles", json=sent, headers=headers)))
+
+    async def waits() -> bool:
+        return await fleet.waiting_bundles() == 1
+
+    await eventually(waits)
+    hub = fleet.api._transport.app.app.state.serving.hub  # type: ignore[attr-defined]
+    await hub.queue.look_after()
+    answer = await fleet.ask("ml", maxWaitSeconds=0)
+    said = "team ml has 1 of the 2 slots that its ceiling under gpu:* allows, and room for 2 is kept for a bundle of it"
+    assert (answer.status_code, answer.json()["hint"]) == (503, said)
+    await fleet.come("ml", key="k")
+    assert said in (await why(fleet, "k"))["because"]
+    await fleet.give_back("ml", lease)
+    await hub.queue.look_after()
+    assert len((await fleet.calls[0]).json()["slots"]) == 2

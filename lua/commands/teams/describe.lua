@@ -1,5 +1,6 @@
 -- Read what teams have and lack; changes nothing. Returns per pattern {pattern, {team, row as JSON or '', leases held, tickets that wait
--- for one slot, leases that are recalled, share, bundles that wait}, ...}, the teams in the order in which they are served.
+-- for one slot, leases that are recalled, share, bundles that wait, leases of the reserver for which room is kept}, ...}, the teams in the
+-- order in which they are served.
 command.read('teams/describe', {}, function()
   -- Return how many bundles of each team wait for what pools of each policy serve, {pattern = {team = number}}; of the oldest 1,000.
   local function count_bundles()
@@ -28,7 +29,7 @@ command.read('teams/describe', {}, function()
     local function add(team, share)
       seen[team] = true
       rows[#rows + 1] = {team, redis.call('HGET', keys.teams, policy.pattern .. '\t' .. team) or '', teams.held(policy, team),
-        (team_needs.waiting(policy, team)), recalled[team] or 0, share, waiting[team] or 0}
+        (team_needs.waiting(policy, team)), recalled[team] or 0, share, waiting[team] or 0, teams.kept(policy, team)}
     end
     for i = 1, #said, 2 do add(said[i], said[i + 1]) end
     for _, some in ipairs({policy.rows, waiting}) do

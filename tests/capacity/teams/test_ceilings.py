@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.capacity.teams.acts import look_after, review, want_all, want_any
+from tests.capacity.teams.acts import leave, look_after, review, want_all, want_any
 from tests.capacity.teams.conftest import Teams
 from tests.capacity.teams.test_order import classed
 
@@ -240,3 +240,42 @@ def test_the_shared_secret_may_have_a_ceiling(fleet: Teams) -> None:
     assert fleet.want("", fast=True) == "ask"
     assert want_all(fleet, "", ("gpu:a", "", 1), wait=0) == "empty"
     assert fleet.want("a", fast=True) == "m-2"
+
+
+def test_room_under_the_ceiling_is_kept_for_the_bundle_that_reserves(fleet: Teams) -> None:
+    """Leases of its team end one by one, and another borrow of the team waits each time."""
+    slots = fleet.node("m", 6)
+    fleet.team("a", ceiling=2)
+    for _ in range(2):
+        fleet.want("a")
+    ticket = want_all(fleet, "a", ("gpu:a", "", 2))
+    singles = [fleet.want("a") for _ in slots]
+    look_after(fleet, "m", seconds=31)
+    assert fleet.redis.hget("hub:reserver", "ticket") == ticket
+    assert not fleet.redis.smembers("hub:reserved"), "others may have what is beyond the ceiling"
+    fleet.give_back("m-1")
+    look_after(fleet, "m", seconds=1)
+    assert (fleet.held("a"), len(fleet.redis.smembers("hub:reserved"))) == (1, 1)
+    fleet.give_back("m-2")
+    look_after(fleet, "m", seconds=1)
+    held = fleet.held_by(str(ticket))
+    assert (fleet.held("a"), len(held)) == (2, 2)
+    fleet.give_back(sorted(held)[0])
+    assert sum(len(fleet.held_by(single)) for single in singles) == 1
+
+
+def test_room_that_is_kept_for_a_bundle_goes_to_no_slot_of_another_pool_until_the_bundle_leaves(fleet: Teams) -> None:
+    fleet.node("m", 2), fleet.node("k", 2, "gpu:b")
+    fleet.team("a", ceiling=2)
+    for _ in range(2):
+        fleet.want("a", "gpu:b")
+    ticket = want_all(fleet, "a", ("gpu:a", "", 2))
+    single = fleet.want("a", "gpu:b")
+    look_after(fleet, "m", "k", seconds=31)
+    fleet.give_back("k-1")
+    look_after(fleet, "m", "k", seconds=1)
+    assert (len(fleet.redis.smembers("hub:reserved")), fleet.held_by(single)) == (1, set())
+    assert fleet.want("a", "gpu:b", fast=True) == "ask"
+    leave(fleet, str(ticket))
+    assert len(fleet.held_by(single)) == 1
+    assert not fleet.redis.smembers("hub:reserved")
