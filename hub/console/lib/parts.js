@@ -2,7 +2,7 @@
 import { cls, html, useEffect, useRef, useState } from "./dom.js";
 import { num, some, span } from "./format.js";
 import { stream, watch } from "./live.js";
-import { refine } from "./router.js";
+import { refine, to } from "./router.js";
 import { newest, trouble } from "./store.js";
 
 // A state has one colour and one shape, wherever it is shown.
@@ -174,6 +174,18 @@ export function Facts({ of }) {
     ${of.filter(([, value]) => value || value === 0)
       .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
+
+/** What unfolds below a list. @param {{kind: string, id: string, children: any}} props */
+export function Detail({ kind, id, children }) {
+  const box = useRef(/** @type {HTMLElement|null} */ (null));
+  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []);
+  return html`<div class="detail" ref=${box} id=${`detail-${id}`}>${children}
+    <p><a href=${to(["why", kind, id])}>Why is it as it is?</a></p></div>`;
+}
+
+/** A text under its name, as it is. @param {{name: string, text: any, level?: string}} props */
+export const Block = ({ name, text, level = "h3" }) => html`<${level}>${name}</${level}>
+  <pre class="json" tabindex="0" aria-label=${name}><code>${text}</code></pre>`;
 
 /** Names with their values, one tag each. @param {{of: Object<string, any>}} props */
 export const Tags = ({ of }) => Object.entries(of).filter(([, value]) => value !== null).map(([name, value]) =>

@@ -4,10 +4,11 @@ import { ask } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
 import { parted, pretty } from "../lib/format.js";
 import { may } from "../lib/me.js";
-import { AsOf, Empty, Facts, Filter, Head, Pager, Shown, State, num, span } from "../lib/parts.js";
+import { AsOf, Block, Empty, Facts, Filter, Head, Pager, Shown, State, num, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Table } from "../lib/table.js";
+import { Wants } from "./acts.js";
 
 const LIMIT = 100;
 const KINDS = ["task", "worker", "job"];
@@ -86,9 +87,11 @@ function Job({ full }) {
       ${job && html`<${Facts}
         of=${[["Room", job.roomId], ["Category", job.category], ["Name", job.name], ["Pending", num(job.pending)],
           ["Workers", job.workers.map((/** @type {string} */ w) =>
-            html`<a class="tag" key=${w} href=${to(["why", "worker", w])}>${w}</a>`)]]}/>
-      <section><h2>Schema</h2><pre class="json" tabindex="0" aria-label="Schema"><code>${pretty(job.schema)}</code></pre></section>
-      ${job.resultSchema && html`<section><h2>Schema of results</h2>
-        <pre class="json" tabindex="0" aria-label="Schema of results">
-          <code>${pretty(job.resultSchema)}</code></pre></section>`}`}</${Shown}>`;
+            html`<a class="tag" key=${w} href=${to(["why", "worker", w])}>${w}</a>`)],
+          ["Needs", job.needs && html`<${Wants} of=${{ ...job, parts: job.needs }}/>`],
+          ["Limits", job.limits?.map((/** @type {any} */ l) => `${l.rate ?? `${l.running} running`}${l.key ? ` by ${l.key}` : ""}`)
+            .join(", ")]]}/>
+      <section><${Block} level="h2" name="Schema" text=${pretty(job.schema)}/></section>
+      ${job.resultSchema && html`<section><${Block} level="h2" name="Schema of results" text=${pretty(job.resultSchema)}/></section>`}`}
+    </${Shown}>`;
 }

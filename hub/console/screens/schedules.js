@@ -1,10 +1,10 @@
 // Schedules over all rooms: next time, last result, and pausing.
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
-import { html, useEffect, useRef } from "../lib/dom.js";
+import { html } from "../lib/dom.js";
 import { Time, parted, pretty } from "../lib/format.js";
 import { may } from "../lib/me.js";
-import { AsOf, Empty, Facts, Filter, Head, Pager, Shown, State, num, some, span } from "../lib/parts.js";
+import { AsOf, Block, Detail, Empty, Facts, Filter, Head, Pager, Shown, State, num, some, span } from "../lib/parts.js";
 import { refine, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
@@ -55,17 +55,15 @@ function remove(ids, after) {
 }
 
 /** @param {{schedule: any}} props */
-function Detail({ schedule }) {
+function Schedule({ schedule }) {
   const id = idOf(schedule);
   const more = useData(pathOf(id), ["task", "schedule"], 5).data;
-  const box = useRef(/** @type {HTMLElement|null} */ (null));
-  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []);
-  return html`<div class="detail" ref=${box} id=${`detail-${id}`}><${Facts} of=${[
+  return html`<${Detail} kind="schedule" id=${id}><${Facts} of=${[
     ["Schedule", html`<code>${id}</code>`], ["Times", times(schedule)], ["Last", schedule.lastAt && html`<${Time} at=${schedule.lastAt}/>`],
       ["Its task", result(schedule)], ["Tasks made", num(schedule.fired)],
     ["Problem", schedule.problem], ["Attempts", schedule.maxAttempts], ["Priority", schedule.priority],
-  ]}/>${more && html`<h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(more.payload)}</code></pre>`}
-    <p><a href=${to(["why", "schedule", id])}>Why is it as it is?</a></p></div>`;
+  ]}/>${more && html`<${Block} name="Payload" text=${pretty(more.payload)}/>`}
+    </${Detail}>`;
 }
 
 /** @param {{route: import("../lib/router.js").Route}} props */
@@ -102,6 +100,6 @@ export default function Schedules({ route }) {
     ]} empty=${html`<${Empty} title=${q ? "No schedule matches" : "There is no schedule"} command=${q ? ""
       : "hub schedule add nightly ROOM:CATEGORY:NAME '{}' --cron '30 2 * * *'"}>
       ${q ? "" : "A schedule submits a task at certain times, once for all hubs."}</${Empty}>`}/>
-      ${shown && html`<${Detail} key=${open} schedule=${shown}/>`}
+      ${shown && html`<${Schedule} key=${open} schedule=${shown}/>`}
       ${found.data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${found.data.total}/>`}</${Shown}>`;
 }

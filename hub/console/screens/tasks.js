@@ -1,10 +1,10 @@
 // Tasks over all rooms, by status: payload, result, error, and another attempt.
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
-import { html, useEffect, useRef } from "../lib/dom.js";
+import { html } from "../lib/dom.js";
 import { Time, parted, pretty, short } from "../lib/format.js";
 import { may } from "../lib/me.js";
-import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, State, num, some } from "../lib/parts.js";
+import { AsOf, Block, Choice, Detail, Empty, Facts, Filter, Head, Pager, Shown, State, num, some } from "../lib/parts.js";
 import { refine, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
@@ -57,33 +57,30 @@ const progress = (task) => (task.progress == null && !task.message ? "–"
   : html`<span class="cut">${task.progress == null ? "" : html`<b>${Math.round(100 * task.progress)}%</b> `}${task.message ?? ""}</span>`);
 
 /** @param {{task: any}} props */
-function Detail({ task }) {
+function Task({ task }) {
   const more = useData(`${J}/tasks/${part(task.id)}`, ["task"], 3).data ?? {};
   const links = useData(`console/tasks/${part(task.id)}/links`, ["task"], 3).data;
-  const box = useRef(/** @type {HTMLElement|null} */ (null));
-  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []); // the list above may be long
-  const share = more.progress == null ? "" : `${Math.round(100 * more.progress)}% `;
-  return html`<div class="detail" ref=${box} id=${`detail-${task.id}`}><${Facts} of=${[
+  return html`<${Detail} kind="task" id=${task.id}><${Facts} of=${[
     ["Task", html`<code>${task.id}</code>`], ["Room", task.roomId],
       ["Worker", task.workerId && html`<a href=${to(["why", "worker", task.workerId])}>${task.workerId}</a>`],
     ["Started", task.startedAt && html`<${Time} at=${task.startedAt}/>`],
       ["Ended", task.completedAt && html`<${Time} at=${task.completedAt}/>`],
     ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority],
       ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
+    ["Kept back", !more.waitsFor && more.why],
     ["Waits for", links?.waitsFor.length > 0 && html`<${TasksWith} of=${links.waitsFor}/>`],
     ["Waited for by",
       links?.waitedForBy.length > 0 && html`<${TasksWith} of=${links.waitedForBy}/>
         ${links.more > 0 && html`<p class="faint">and ${num(links.more)} more</p>`}`],
-    ["Progress", more.progressAt && html`${share}${more.message ?? ""} (<${Time} at=${more.progressAt}/>)`],
-  ]}/>${task.error && html`<h3>Error</h3><pre class="json" tabindex="0" aria-label="Error"><code>${task.error}</code></pre>`}
-    <h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(task.payload)}</code></pre>
-    ${"result" in more && html`<h3>Result</h3>
-      <pre class="json" tabindex="0" aria-label="Result"><code>${JSON.stringify(more.result, null, 2)}</code></pre>`}
+    ["Progress",
+      more.progressAt && html`${more.progress == null ? "" : `${Math.round(100 * more.progress)}% `}${more.message ?? ""}
+        (<${Time} at=${more.progressAt}/>)`],
+  ]}/>${task.error && html`<${Block} name="Error" text=${task.error}/>`}
+    <${Block} name="Payload" text=${pretty(task.payload)}/>
+    ${"result" in more && html`<${Block} name="Result" text=${JSON.stringify(more.result, null, 2)}/>`}
     ${more.resultLost && html`<p>The store has lost its result.</p>`}
-    ${more.log?.length > 0 && html`<h3>Log</h3>
-      <pre class="json" tabindex="0" aria-label="Log">
-        <code>${more.log.map((/** @type {any} */ said) => `${said.at}  ${said.text}\n`)}</code></pre>`}
-    <p><a href=${to(["why", "task", task.id])}>Why is it as it is?</a></p></div>`;
+    ${more.log?.length > 0 && html`<${Block} name="Log" text=${more.log.map((/** @type {any} */ l) => `${l.at}  ${l.text}\n`)}/>`}
+    </${Detail}>`;
 }
 
 /** @param {{route: import("../lib/router.js").Route}} props */
@@ -134,7 +131,7 @@ export default function Tasks({ route }) {
         && !job
       ? "hub submit ROOM:CATEGORY:NAME '{}'" : ""}>
       ${data && !data.complete ? "The latest 2,000 were searched." : ""}</${Empty}>`}/>
-      ${shown && html`<${Detail} key=${shown.id} task=${shown}/>`}
+      ${shown && html`<${Task} key=${shown.id} task=${shown}/>`}
       ${data && !data.complete && rows.length > 0 && html`<p class="faint">The latest 2,000 were looked through; there are more.</p>`}
       ${data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${data.total}/>`}</${Shown}>`;
 }
