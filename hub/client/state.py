@@ -230,8 +230,10 @@ class AgentState:
             if result["status"] == "refused":
                 self.refused.add(slot_id)
             free = result["status"] in ("published", "unchanged")  # as of the answer
-            if free and self.lent.pop(slot_id, None) is not None:
+            if free and (ended := self.lent.pop(slot_id, None)) is not None:
                 self.version = 0  # if it was lent since, the next heartbeat brings that
+                if self._policy.get("policy") == "fresh" and ended.isdigit() and _above(ended, self.made.get(slot_id)):
+                    self.ends[slot_id] = ended  # the store may be lost before that heartbeat
 
     def to_recycle(self) -> set[str]:
         """Return the ids of the slots to recycle now; a lent slot is recycled once its lease has ended."""

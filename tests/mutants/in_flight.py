@@ -163,4 +163,8 @@ FLIGHT = (
         "held_slots.lua", " or holds.of(slot)\n", "\n",
         "a slot is lent on while it is unwell",
     ),
+    Mistake(
+        "hub/client/state.py", "                    self.ends[slot_id] = ended  #", "                    pass  #",
+        "a slot is lent as its last holder left it when the store is lost before its node is told to make it fresh",
+    ),
 )  # fmt: skip

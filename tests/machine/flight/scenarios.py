@@ -250,6 +250,10 @@ DESCRIBED_LOST = (
     _("beat"), _("mark"), _("describe", c=SMALL_S0), _("fail_over", c=LOST), _("pass", S5), _("pass", S5),
     _("borrow_where", c=OTHER), _("borrow_where", c=BIG), _("borrow_where", c=BIG),
 )  # fmt: skip
+MADE_FRESH_LATER = (  # its node hears of the end with a registration, before the order to make it fresh
+    _("beat", 1), _("borrow", c=LONG), _("beat", 1), _("give_back", b=1), _("still", 2), _("report", 1), _("wipe"),
+    _("pass", S5), _("borrow", b=1), _("pass", S5), _("borrow", b=1),
+)  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {
     "a server that was primary before gives no token again": Scenario("token", FAIL_BACK, "borrow 2"),
@@ -368,6 +372,9 @@ SCENARIOS: dict[str, Scenario] = {
         "unwell",
         (_("beat"), _("bar", c=3), _("wipe"), _("tick"), _("beat"), _("pass", S5), _("borrow"), _("borrow", b=1)),
         "bar 1",
+    ),
+    "a slot is made fresh also when the store is lost before its node is told to": Scenario(
+        "fresh", MADE_FRESH_LATER, "return 1"
     ),
     "what a node says late of a slot does not count": Scenario("typed", DESCRIBED_LATE, "borrow 1"),
     "what a slot is like outlives a wiped store": Scenario("suits", DESCRIBED_AND_WIPED, "borrow 1"),
