@@ -164,6 +164,18 @@ FLIGHT = (
         "a slot is lent on while it is unwell",
     ),
     Mistake(
+        "hub/capacity/bundles.py", "for lease in found.leases:", "for lease in found.leases[:1]:",
+        "a hub remembers only the first lease of a bundle that it lent",
+    ),
+    Mistake(
+        "hub/capacity/bundles.py", "                    self._memory.over(slot, token)\n", "",
+        "a bundle that was returned comes back after a loss",
+    ),
+    Mistake(
+        "reserve_turns.lua", "  if not hubs.is_heard(t.hub) then\n", "  if false then\n",
+        "slots stay set aside for a bundle whose hub is silent",
+    ),
+    Mistake(
         "hub/client/state.py", "                    self.ends[slot_id] = ended  #", "                    pass  #",
         "a slot is lent as its last holder left it when the store is lost before its node is told to make it fresh",
     ),

@@ -22,11 +22,12 @@ def main() -> None:
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     rules = (set(chosen.rules.split(",")) if chosen.rules else RULES) - set(chosen.without.split(","))
-    steps, found, began = 0, Counter(), time.monotonic()
+    steps, found, heard, began = 0, Counter(), Counter(), time.monotonic()
     with player() as one:
         for seed in range(chosen.seed, chosen.seed + chosen.worlds):
             played = one.play(some_steps(seed), rules)
             steps += played.steps
+            heard += played.heard
             if played.broken:
                 found[played.broken.rule] += 1
                 print(f"seed {seed}, after {steps} steps in all ({played.at} here): {played.broken}", flush=True)
@@ -35,7 +36,7 @@ def main() -> None:
                     print(*(f"    {step}," for step in shorter), sep="\n", flush=True)
                 if chosen.stop:
                     break
-    print(f"{steps} steps in {time.monotonic() - began:.0f} s: {dict(found)}")
+    print(f"{steps} steps in {time.monotonic() - began:.0f} s: {dict(found)}; answered: {dict(heard)}")
 
 
 if __name__ == "__main__":

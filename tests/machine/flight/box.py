@@ -130,7 +130,7 @@ class Box:
         settings = settings_for(
             f"unix://{path}", node_timeout_s=NODE_S, worker_timeout_s=WORKER_S, borrow_ttl_s=LEASE_S,
             borrow_ttl_min_s=1, redis_timeout_s=0, redis_connect_timeout_s=0, borrow_queue_timeout_s=20,
-            runner_secret=SECRET, node_secret=SECRET,
+            bundle_patience_s=3, runner_secret=SECRET, node_secret=SECRET,
         )  # fmt: skip
         self.settings = settings
         self.edge = create_app(settings, sweep=False)

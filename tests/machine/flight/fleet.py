@@ -58,6 +58,7 @@ class Fleet(Base):
         self.cleaned: dict[str, int] = {}  # slot of `FRESH` -> the last end for which it was made fresh
         self.drained: dict[str, float] = {}
         self.drained_at: dict[str, Box] = {}  # the hub that took the drain
+        self.outlived: set[str] = set()  # nodes expired since a drain, which a hub may say again to a lost store
         self.draining: set[str] = set()  # asked for, and not answered yet
         self.ill: dict[str, int] = {}  # slot that its node holds, as the hub has heard -> highest token at that time
         self.barred: dict[str, tuple[int, Box]] = {}  # the same of operators, and the hub that took the call
@@ -115,6 +116,7 @@ class Fleet(Base):
                 agent.registered = False
                 if self.drained.get(agent.node, -1.0) > agent.heard_s and not self.fresh(agent):
                     del self.drained[agent.node]  # it was expired, and knows nothing of what was said of it meanwhile
+                    self.outlived.add(agent.node)
 
         call = await self.send(Errand("beat", "POST", "/node/heartbeat", body, took, repeatable=False), box)
         if call.heard and call.status == 200 and not agent.registered:

@@ -13,7 +13,7 @@ from tests.machine.flight.fleet import FRESH, KEYS, OF, SLOTS, Fleet
 TTL_S, LONG_S = 20, 90
 POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b", "gpu:a:eu")  # what is asked for; the last is served by the first
 LISTENS_S = 25
-EARLY = ("its node left", "a drain", "an operator", "its node died", "its node took it away")
+EARLY = ("its node left", "a drain", "an operator", "its node died", "its node took it away", "its bundle")
 
 
 @dataclass(eq=False)
@@ -361,6 +361,8 @@ class Lend(Fleet):
             holder.hub_only, holder.asleep = by_hub and not by_node, holder.box.frozen
             if not (by_node or by_hub) and not holder.excuse:
                 holder.excuse = "nobody knew of it"
+        for node in self.outlived:
+            self.excuse(node, "a drain")
 
     def remembered(self, holder: Holder, heard_s: float) -> bool:
         """Return whether the hub at which the lease was ended by hand tells a store that has lost it."""

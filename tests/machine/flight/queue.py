@@ -20,15 +20,15 @@ class Queue(Wants):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.given_up: dict[str, tuple[float, Box]] = {}  # key of a borrow -> when that was answered, by which hub
-        self.labels: dict[str, str] = {}  # key of a borrow -> what it asks for
-        self.caps: dict[str, tuple[int | None, float]] = {}  # label -> the cap that was set, and when that was answered
+        self.labels: dict[str, str] = {}  # key of a borrow -> what it asks for, "" for a bundle
+        self.caps: dict[str, tuple[int | None, float, int]] = {}  # label -> the cap that was set, when, last token
 
     # -- giving up
 
     async def give_up(self, which: int, box: Box) -> None:
         """Have another caller give up a borrow that waits, by its key."""
-        some = [e for e in self.errands if e.what == "borrow" and e.key and (e.body or {})["maxWaitSeconds"]]
-        some = [errand for errand in some if not errand.answered]
+        some = [e for e in self.errands if e.what in ("borrow", "borrow all") and e.key and not e.answered]
+        some = [errand for errand in some if (errand.body or {})["maxWaitSeconds"]]
         if not some:
             return
         errand = some[which % len(some)]
@@ -37,7 +37,7 @@ class Queue(Wants):
             if call.status == 200:
                 self.given_up[errand.key] = self.now_s, box
 
-        self.labels[errand.key] = (errand.body or {})["labelKey"]
+        self.labels[errand.key] = (errand.body or {}).get("labelKey", "")
         await self.send(Errand("give up", "DELETE", f"/queue/{errand.key}", None, took), box)
 
     def stays_given_up(self, key: str) -> bool:
@@ -62,7 +62,7 @@ class Queue(Wants):
         def took(call: Call, box: Box) -> None:
             others = [c for e in self.changes(label) for c, _ in e.calls if e is not errand]
             if call.status == 200 and not any(not c.unread and self.now_s - c.sent_s < FENCE_S for c in others):
-                self.caps[label] = cap, self.now_s
+                self.caps[label] = cap, self.now_s, self.last_token()
 
         errand = Errand("cap", "PUT", f"/admin/caps/{label}", {"cap": cap}, took, repeatable=False)
         await self.send(errand, box)
@@ -88,8 +88,8 @@ class Queue(Wants):
             return
         if self.stays_given_up(key):
             self.complain("withdrawn", f"{key} is given {self.told[token].slot} at {box.name}, and was given up")
-        cap, since_s = self.caps.get(label, (None, 0.0))
-        if cap and max(since_s, self.lost_s) < call.sent_s and not self.changes(label):
+        cap, since_s, since = self.caps.get(label, (None, 0.0, 0))
+        if cap and max(since_s, self.lost_s) < call.sent_s and token > since and not self.changes(label):
             others = [h for h in self.holders if h.label == label and h.token != token]
             lent = [h for h in others if self.redis.hget(f"session:{h.slot}", "leaseToken") == str(h.token)]
             if len(lent) >= cap:
@@ -97,7 +97,7 @@ class Queue(Wants):
 
     def was_given_nothing(self, call: Call) -> None:
         """Check that no borrow is refused for a cap that was cleared."""
-        cap, since_s = self.caps.get(call.body["labelKey"], (1, 0.0))
+        cap, since_s, _ = self.caps.get(call.body["labelKey"], (1, 0.0, 0))
         if call.answer.get("code") == "capped" and cap is None and max(since_s, self.lost_s) < call.sent_s:
             self.complain("cap", f"{call.body['labelKey']} is refused for its cap, which was cleared")
 
@@ -109,7 +109,7 @@ class Queue(Wants):
         for key, (at_s, box) in list(self.given_up.items()):
             if not self.is_withdrawn(key) and (box.frozen or heard_s - at_s > NODE_S / 3 - 1):
                 del self.given_up[key]
-        for label, (cap, _) in list(self.caps.items()):
+        for label, (cap, *_) in list(self.caps.items()):
             if self.cap_of(label) != cap:
                 del self.caps[label]  # no hub remembers caps that were set at run time
 
@@ -117,9 +117,10 @@ class Queue(Wants):
         super().observe()
         if self.settled:
             for key in list(self.given_up):
-                waits = self.redis.zscore(KEYS.queue(self.labels[key]), ticket_ids(key)[1]) is not None
+                line = KEYS.queue(self.labels[key]) if self.labels[key] else KEYS.bundles
+                waits = self.redis.zscore(line, ticket_ids(key)[1]) is not None
                 if waits and self.stays_given_up(key):
-                    self.complain("withdrawn", f"{key} waits for {self.labels[key]}, and was given up")
+                    self.complain("withdrawn", f"{key} waits for {self.labels[key] or 'a bundle'}, and was given up")
 
     def withdrawn(self) -> set[str]:
         """Keys of borrows that are given up, as the store says."""

@@ -2,6 +2,7 @@
 
 RULES = frozenset(
     {
+        "aside",  # no slot is set aside for a bundle that is no longer waited for
         "attempt",  # an attempt at a task ends when its worker says so, or is dead
         "back",  # nothing comes back that was ended
         "brake",  # many workers that are silent at once are given time, unless others are heard
@@ -22,9 +23,11 @@ RULES = frozenset(
         "suits",  # no slot is lent to a borrow whose `where` it did not suit
         "task",  # a worker knows of the tasks that it has in the books
         "token",  # no token is given twice, and they rise
+        "torn",  # with a lease that is lost the others of its bundle end, where they are held together
         "twice",  # no slot is lent that another holder still believes in
         "typed",  # of what its slots are like, a node's last word counts
         "unwell",  # no slot is lent that its node or an operator holds, and what a node says of that is what counts
         "withdrawn",  # a borrow that was given up is given nothing, and waits no more
+        "whole",  # a bundle is lent whole or not at all
     }
 )

@@ -21,6 +21,7 @@ WEIGHTS = {
     "beat": 4, "report": 2, "take_off": 3, "put_back": 3, "succeed": 1, "old_beats": 1, "old_leaves": 1,
     "fall_silent": 1, "drain": 1, "cordon": 1, "undrain": 1, "ail": 4, "bar": 2,
     "borrow": 14, "wait_for": 3, "borrow_where": 4, "wait_where": 3, "describe": 4,
+    "borrow_all": 14, "wait_all": 10, "renew_all": 4, "return_all": 5,
     "renew": 5, "verify": 3, "verify_old": 2, "give_back": 8, "end_by_hand": 2,
     "meddle": 3,
     "listen": 3, "give_up": 2, "cap": 2,

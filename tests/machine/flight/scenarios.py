@@ -250,6 +250,14 @@ DESCRIBED_LOST = (
     _("beat"), _("mark"), _("describe", c=SMALL_S0), _("fail_over", c=LOST), _("pass", S5), _("pass", S5),
     _("borrow_where", c=OTHER), _("borrow_where", c=BIG), _("borrow_where", c=BIG),
 )  # fmt: skip
+
+TWO_NODES, TOGETHER = 2, 2  # a bundle of s0 and s3; for 90 s, and a slot that is lost ends the other
+BUNDLE = _("beat"), _("beat", 1), _("borrow_all", TWO_NODES, c=TOGETHER)
+BUNDLE_LOST = *BUNDLE, _("wipe"), _("pass", S5), _("renew_all", b=1)
+BUNDLE_RETURNED = *BUNDLE, _("beat"), _("beat", 1), _("return_all", b=1), _("wipe", c=1), _("tick"), _("pass", S5, 1)
+SET_ASIDE = (  # for a bundle whose hub stands still
+    *FULL, _("wait_all", b=1), _("pass", S5), _("give_back"), _("freeze", b=1, c=EARLY), _("pass", S12), _("borrow"),
+)  # fmt: skip
 MADE_FRESH_LATER = (  # its node hears of the end with a registration, before the order to make it fresh
     _("beat", 1), _("borrow", c=LONG), _("beat", 1), _("give_back", b=1), _("still", 2), _("report", 1), _("wipe"),
     _("pass", S5), _("borrow", b=1), _("pass", S5), _("borrow", b=1),
@@ -373,6 +381,9 @@ SCENARIOS: dict[str, Scenario] = {
         (_("beat"), _("bar", c=3), _("wipe"), _("tick"), _("beat"), _("pass", S5), _("borrow"), _("borrow", b=1)),
         "bar 1",
     ),
+    "a bundle outlives a wiped store": Scenario("lost", BUNDLE_LOST, "renew all 1"),
+    "a bundle that was returned does not come back": Scenario("back", BUNDLE_RETURNED, "return all 1"),
+    "what is set aside for a bundle whose hub is silent goes to others": Scenario("aside", SET_ASIDE, "borrow 3"),
     "a slot is made fresh also when the store is lost before its node is told to": Scenario(
         "fresh", MADE_FRESH_LATER, "return 1"
     ),

@@ -10,6 +10,7 @@ are printed.
 import gc
 import logging
 import os
+from collections import Counter
 
 import pytest
 
@@ -24,6 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:loop is closed:ResourceWarning"),
 ]
 STEPS = 1_200
+HAPPENS = ("lent together", "set aside", "renew all", "return all")  # also in so few steps
 SHORTEN = 200  # tries to find fewer steps that break the same rule
 
 
@@ -49,11 +51,14 @@ def test_known_scenarios_of_delayed_messages_break_no_rule(stage, name):
 @pytest.mark.timeout(7200)
 def test_random_steps_with_delayed_messages_break_no_rule(stage):
     wanted, steps, seed = int(os.environ.get("HUB_FLIGHT_STEPS", STEPS)), 0, int(os.environ.get("HUB_FLIGHT_SEED", 1))
+    heard: Counter[str] = Counter()
     while steps < wanted:
         played = stage.play(some_steps(seed), RULES)
         steps += played.steps
+        heard += played.heard
         if played.broken:
             shorter = stage.shorten(played.done, played.broken.rule, rest=played.resting, tries=SHORTEN)
             pytest.fail(f"seed {seed}, after {steps} steps: {told(played, shorter)}")
         seed += 1
-    print(f"{steps} steps, seeds up to {seed - 1}")
+    print(f"{steps} steps, seeds up to {seed - 1}: {dict(heard)}")
+    assert all(heard[what] for what in HAPPENS), f"something that was to be tried was not: {dict(heard)}"

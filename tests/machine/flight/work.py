@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.machine.flight.base import Errand
 from tests.machine.flight.box import WORKER_S, Box, Call
+from tests.machine.flight.bundles import Bundles
 from tests.machine.flight.fleet import KEYS
-from tests.machine.flight.queue import Queue
 
 API = "/v1/joblib"
 JOB = "@global:analysis:Work"
@@ -33,7 +33,7 @@ class Worker:
     unwanted: bool = False  # a caller has asked to remove it, and may have had no answer
 
 
-class Work(Queue):
+class Work(Bundles):
     """Submit, claim, report; and what must hold of it."""
 
     def __init__(self, *given: Any, **named: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from hub.capacity.attributes import read_attributes
 from tests.machine.flight.base import LAST_MS, SETTLED_MS
 from tests.machine.flight.box import NODE_S, WORKER_S, Box
-from tests.machine.flight.fleet import KEYS, OF, SLOTS
+from tests.machine.flight.fleet import FRESH, KEYS, OF, SLOTS
 from tests.machine.flight.lend import LONG_S, POOLS, TTL_S
 from tests.machine.flight.wants import WHERES, wheres_of
 from tests.machine.flight.work import Work
@@ -291,7 +291,8 @@ class World(Work):
             self.settle_runs(worker)
         self.unsettle()
         self.disturb()
-        if any(box.frozen for box in self.boxes):  # a use of which only that hub knows may be lost
+        deaf = any(agent.silent for agent in self.agents[FRESH])  # to a use that is over by then
+        if deaf or any(box.frozen for box in self.boxes):  # a use of which only that hub knows may be lost
             self.cleaned |= self.used
         for box in self.boxes:
             box.before = None
@@ -418,6 +419,7 @@ class World(Work):
 
     async def look_for_leftovers(self) -> None:
         await self.look_for("nobody", self.of_nobody)
+        await self.look_for("torn", self.torn)
         await self.look_for_idlers()
 
     def of_nobody(self) -> str:
@@ -437,7 +439,8 @@ class World(Work):
                     self.complain("task", f"worker {worker.number} has {task} in the books and does not know of it")
 
     async def look_for_idlers(self) -> None:
-        """Check that no borrow waits beside a free slot."""
+        """Check that no borrow waits beside a free slot, and none is set aside in vain."""
+        await self.look_for("aside", self.aside)
         await self.look_for("idle", self.idlers)
 
     async def look_for(self, rule: str, seen: Callable[[], str]) -> None:
@@ -459,7 +462,7 @@ class World(Work):
                 continue
             if free := self.free_for(call, [pool for pool in ("gpu:a", "gpu:b") if label.startswith(pool)]):
                 return f"{label} is waited for, {wheres_of(call)}, beside {free}"
-        return ""
+        return self.idle_bundle()
 
     def look_for_offers(self) -> None:
         for node, agents in self.agents.items():
