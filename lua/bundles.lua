@@ -56,12 +56,12 @@ function bundles.live(id)
   return found
 end
 
--- Return the slots whose leases end with a lease of this holder; {} for a lease alone, and where the others of its bundle go on.
+-- Return the slots whose leases end with a lease of this holder, and the bundle; {} for a lease alone, and where the others go on.
 function bundles.tied(holder)
   local id, _, together = of(holder)
   local found = {}
   for _, each in ipairs(id and together and bundles.live(id) or {}) do found[#found + 1] = each[1] end
-  return found
+  return found, together and id or nil
 end
 
 -- Return the task to which a lease of this holder belongs; nil for none.

@@ -130,7 +130,7 @@ class Leases:
         """
         # A call without a key is remembered as long as the Redis client may repeat it after its connection was cut.
         request, keep_s = (key, self._keep_key_s) if key else (new_attempt(self._realm), KEEP_OWN_S)
-        word, pool, run, ended = await self._give_back(
+        word, pool, run, ended, *torn = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
             request=request, keyed="1" if key else "", keep_s=keep_s,
             arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes, reason=reason, by=by,
@@ -142,7 +142,8 @@ class Leases:
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
-            self.memory.over(slot, ended, grace_ms=self._agreed.holds.grace_ms if revokes == "1" else 0)
+            grace_ms = self._agreed.holds.grace_ms if revokes == "1" else 0
+            self.memory.over(slot, ended, grace_ms=grace_ms, bundle="".join(torn))
         metrics.returns.labels(word).inc()
         return word, pool, run
 

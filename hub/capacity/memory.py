@@ -31,7 +31,7 @@ class Memory:
         self._keep_ms = max(1000, int(settings.node_timeout_s * 1000 / 3))
         self.leases: Dated = OrderedDict()
         self.renewals: Dated = OrderedDict()
-        self.ends: Dated = OrderedDict()
+        self.ends: Dated = OrderedDict()  # of leases, and of bundles
         self.given_up: Dated = OrderedDict()
         self._forgot_ms = 0  # when entries that are too old were removed last
         self._note_ended = store.script("capacity/note_ended")
@@ -49,16 +49,18 @@ class Memory:
         """Remember that the holder was told that `left_ms` are left of the lease; `recall` restores that deadline."""
         self._note(self.renewals, slot, (token, left_ms))
 
-    def over(self, slot: str, token: str, *, grace_ms: int = 0) -> None:
+    def over(self, slot: str, token: str, *, grace_ms: int = 0, bundle: str = "") -> None:
         """Remember that this lease has ended, so that it is ended again if a node or a hub reports it after a loss.
 
         `grace_ms` is set when its holder did not end it: for so long the holder may still use the slot, and the slot is
-        not lent again.
+        not lent again. `bundle` is set when the other leases of that bundle end with this one.
         """
         self.leases.pop(slot, None)
         self.renewals.pop(slot, None)
         if token:
             self._note(self.ends, slot, (token, self._store.clock_ms + grace_ms if grace_ms else 0))
+        if bundle:
+            self._note(self.ends, bundle, ("", 0))
 
     def cancelled(self, ticket: str) -> None:
         """Remember that this ticket was given up, so that `recall` can cancel the ticket again after a loss."""

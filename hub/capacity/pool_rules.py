@@ -119,10 +119,10 @@ class PoolRules:
         looked_at = BATCH
         while looked_at >= BATCH:
             _, number, done = await self._enforce(limit=BATCH)
-            looked_at = len(done) // 5
-            for slot, word, pool, token, grace_ms in zip(*(done[n::5] for n in range(5)), strict=True):
+            looked_at = len(done) // 6
+            for slot, word, pool, token, grace_ms, bundle in zip(*(done[n::6] for n in range(6)), strict=True):
                 if word in ("idle", "max-hold", "recall"):
-                    self._memory.over(slot, token, grace_ms=grace_ms)
+                    self._memory.over(slot, token, grace_ms=grace_ms, bundle=bundle)
                     metrics.leases_ended_by_rule.labels(metrics.bounded(pool), word).inc()
                     _log.info("lease ended by a rule", slot=slot, pool=pool, why=word)
         if number != self._number:

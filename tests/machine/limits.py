@@ -132,10 +132,16 @@ class Limits(Holds):
         for _, slot in [] if self.settling else due:
             token = str(self.grants[slot].token) if slot in self.grants else ""
             believes = slot in self.grants and self.grants[slot].deadline_ms > self.clock_ms
+            bundle = self.torn_by(slot)
             pool, word = self.slots[slot].pool, self.look_at(slot)
             grace_ms = self.grace_ms if believes and word in ("idle", "max-hold", "recall") else 0
-            done += [slot, word, pool, token, grace_ms]
+            done += [slot, word, pool, token, grace_ms, bundle]
         return ["ok", str(self.ruled) if self.ruled else "", done]
+
+    def torn_by(self, slot: str) -> str:
+        """Return the bundle whose grants end with that of a slot, "" for none."""
+        grant = self.grants.get(slot)
+        return grant.bundle if grant and grant.bundle and grant.together else ""
 
     def look_at(self, slot: str) -> str:
         grant = self.grants.get(slot)

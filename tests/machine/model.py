@@ -19,7 +19,7 @@ class Model(Teaming):
     described: Described = UNDESCRIBED  # the slot of a publication
     note: str = ""  # what its node is told of that
     last_word: tuple[int, int] = (0, 0)  # of a publication: the end made fresh, the token of a lease that is over
-    returns: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # request -> slot, word, token that ended
+    returns: dict[str, tuple[str, ...]] = field(default_factory=dict)  # request -> slot, word, token, bundle that ended
 
     # -- nodes
 
@@ -308,13 +308,13 @@ class Model(Teaming):
         self, slot: str, token: str, run: str, request: str, revokes: str = "", by: str = "operator"
     ) -> list[Any]:
         if request in self.returns:
-            same, word, ended = self.returns[request]
+            same, word, ended, *torn = self.returns[request]
             other = token and ended and token != ended  # the key of the end of another lease
-            return [word, "", "", ended] if same == slot and not other else ["reused", "", "", ""]
+            return [word, "", "", ended, *torn] if same == slot and not other else ["reused", "", "", ""]
         answer = self.end_by_caller(slot, token, run, revokes, by)
         if answer[0] == "not-holder":
             return answer
-        self.returns[request] = (slot, answer[0], answer[3])
+        self.returns[request] = (slot, answer[0], *answer[3:])
         return answer
 
     def end_by_caller(self, slot: str, token: str, run: str, revokes: str, by: str) -> list[Any]:
@@ -339,8 +339,9 @@ class Model(Teaming):
             return ["not lent", record.pool if record else "", "", ""]
         if revokes:
             self.revoke(slot, grace=revokes == "1")
+        torn = [bundle] if revokes and (bundle := self.torn_by(slot)) else []
         self.release(slot, mark=True, by_holder=not revokes)
-        return ["returned", record.pool, grant.run, str(grant.token)]
+        return ["returned", record.pool, grant.run, str(grant.token), *torn]
 
     def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int, by: str = "operator") -> list[Any]:
         if refused := self.not_held(slot, token, by):

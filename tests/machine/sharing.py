@@ -57,7 +57,7 @@ class Sharing(Fleet, Bundlers):
         self.look_now()
         before = self.model.shortfall()
         answer = self.call("capacity/enforce", lambda: self.model.enforce(32), limit=32)
-        words = set(answer[2][1::5])
+        words = set(answer[2][1::6])
         if words <= {"recall", "warned", "later", "none"}:
             after = self.model.shortfall()
             assert after <= before, f"teams lack {after} in all, and lacked {before}: {answer}"

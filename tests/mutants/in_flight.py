@@ -172,6 +172,10 @@ FLIGHT = (
         "a bundle that was returned comes back after a loss",
     ),
     Mistake(
+        "hub/capacity/memory.py", "        if bundle:\n", "        if False:\n",
+        "a bundle of which an operator has ended one lease comes back without it",
+    ),
+    Mistake(
         "reserve_turns.lua", "  if not hubs.is_heard(t.hub) then\n", "  if false then\n",
         "slots stay set aside for a bundle whose hub is silent",
     ),

@@ -1,8 +1,9 @@
 -- End a lease because its borrower or its node gives it back: the slot goes to the next waiter, else to the tail of its pool, marked
 -- for replacement. A call that means an earlier lease, by its token or its run, changes nothing. Safe to repeat: the same request id
 -- gets the first answer again.
--- Returns {word, pool or '', run or '', token of the lease that has ended by this call or ''}; word: 'returned' | 'ended' (its node had
---   removed the slot) | 'not lent' | 'stale token' | 'reused' (the request id came with another call before)
+-- Returns {word, pool or '', run or '', token of the lease that has ended by this call or '', bundle that has ended with it, if any};
+--   word: 'returned' | 'ended' (its node had removed the slot) | 'not lent'
+--   | 'stale token' | 'reused' (the request id came with another call before)
 --   | {'not-holder', holder, since when, ''} (another caller's: nothing was done) | {'settling', '', '', ''} (not reported after a loss)
 command.finish('capacity/give_back', {
   'slot',
@@ -24,18 +25,18 @@ command.finish('capacity/give_back', {
   local before = not new and redis.call('GET', keys.request(a.request))
   if before then
     -- The answer with the token goes to the hub, which remembers the end.
-    local of, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')
+    local of, word, ended, torn = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)(b?%d*)$')
     -- A caller with an idempotency key that names another lease than the one that ended under the key means another call.
     local other = a.keyed == '1' and a.token ~= '' and ended and ended ~= '' and ended ~= a.token
     local same = of == a.slot and not other
-    return {same and word or 'reused', '', '', same and ended or ''}
+    return {same and word or 'reused', '', '', same and ended or '', same and torn ~= '' and torn or nil}
   end
 
-  local function done(word, pool, of_run, ended)
-    local tail = ended and ended ~= '' and '|' .. ended or ''
+  local function done(word, pool, of_run, ended, torn)
+    local tail = ended and ended ~= '' and '|' .. ended .. (torn or '') or ''
     redis.call('SET', keys.request(a.request), 'return|' .. a.slot .. '|' .. word .. tail, 'EX', a.keep_s)
     serving.opened()
-    return {word, pool or '', of_run or '', ended or ''}
+    return {word, pool or '', of_run or '', ended or '', torn}
   end
 
   if a.token ~= '' and held ~= a.token then
@@ -46,7 +47,7 @@ command.finish('capacity/give_back', {
     if #a.by < 32 and reports.is_live(a.slot, a.token) then endings.note_ended(a.slot, a.token, a.by == '') end
     return done(missing and 'ended' or 'stale token', '', '', missing and a.token or '')
   end
-  local record = slots.read(a.slot)
+  local record, torn = slots.read(a.slot), a.revokes ~= '' and select(2, bundles.tied(holder)) or nil
   local whole = record.place == 'lent' and record.run and a.only_run ~= '1'
   local session = whole and {} or redis.call('HMGET', keys.session(a.slot), 'runId', 'labelKey', 'poolLabel')
   if a.only_run == '1' and session[1] ~= a.run then return done('not lent', record.pool) end
@@ -75,5 +76,5 @@ command.finish('capacity/give_back', {
   if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0, 'operator', a.reason) end
   record.token = held
   local listed = releases.release(a.slot, record, '120', unpack(a.revokes ~= '' and {'grant.ended', 'operator'} or {'grant.returned', ''}))
-  return done(listed and 'returned' or 'ended', record.pool, record.run or session[1], held)
+  return done(listed and 'returned' or 'ended', record.pool, record.run or session[1], held, torn)
 end)

@@ -1,12 +1,15 @@
--- Take from a hub, after the store was lost, which leases ended shortly before, in case their nodes or hubs do not know: such a lease
--- ends now if it was brought back. Where an operator ended it, the slot is held back for what is left of the grace of its last holder.
+-- Take from a hub, after the store was lost, which leases and bundles ended shortly before, in case their nodes or hubs do not know: they
+-- end now if they were brought back. Where an operator ended a lease, its slot is held back for what is left of the grace of its holder.
 -- Safe to repeat. Returns {'ok'}
 command.finish('capacity/note_ended', {
-  '...ended',  -- per lease: slot, token, hub clock at which the grace of its holder ends or '0'
+  '...ended',  -- per lease: slot, token, hub clock at which the grace of its holder ends or '0'; per bundle: its id, '', '0'
 }, function(_, argv)
   for i = 1, #argv, 3 do
     local slot, token, until_ms = argv[i], argv[i + 1], tonumber(argv[i + 2])
-    endings.note_ended(slot, token)
+    if token == '' then
+      redis.call('RPUSH', keys.torn, slot)
+      call_state.torn = true
+    else endings.note_ended(slot, token) end
     local held = redis.call('HGET', keys.session(slot), 'leaseToken') or ''
     if not (held ~= '' and numbers.above(held, token)) then
       local record = slots.read(slot)

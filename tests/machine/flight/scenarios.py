@@ -255,6 +255,7 @@ TWO_NODES, TOGETHER = 2, 2  # a bundle of s0 and s3; for 90 s, and a slot that i
 BUNDLE = _("beat"), _("beat", 1), _("borrow_all", TWO_NODES, c=TOGETHER)
 BUNDLE_LOST = *BUNDLE, _("wipe"), _("pass", S5), _("renew_all", b=1)
 BUNDLE_RETURNED = *BUNDLE, _("beat"), _("beat", 1), _("return_all", b=1), _("wipe", c=1), _("tick"), _("pass", S5, 1)
+BUNDLE_TORN = *BUNDLE, _("end_by_hand", b=1), _("wipe"), _("pass", S5)
 SET_ASIDE = (  # for a bundle whose hub stands still
     *FULL, _("wait_all", b=1), _("pass", S5), _("give_back"), _("freeze", b=1, c=EARLY), _("pass", S12), _("borrow"),
 )  # fmt: skip
@@ -383,6 +384,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "a bundle outlives a wiped store": Scenario("lost", BUNDLE_LOST, "renew all 1"),
     "a bundle that was returned does not come back": Scenario("back", BUNDLE_RETURNED, "return all 1"),
+    "a bundle of which an operator has ended one lease does not come back": Scenario("torn", BUNDLE_TORN, "end 1"),
     "what is set aside for a bundle whose hub is silent goes to others": Scenario("aside", SET_ASIDE, "borrow 3"),
     "a slot is made fresh also when the store is lost before its node is told to": Scenario(
         "fresh", MADE_FRESH_LATER, "return 1"
