@@ -183,4 +183,12 @@ FLIGHT = (
         "hub/client/state.py", "                    self.ends[slot_id] = ended  #", "                    pass  #",
         "a slot is lent as its last holder left it when the store is lost before its node is told to make it fresh",
     ),
+    Mistake(
+        "hub/jobs/claims.py", "int((settings.worker_timeout_s + SLOTS_S) * 1000)", "int(SLOTS_S * 500)",
+        "the slots of a task lapse before its worker is taken for dead",
+    ),
+    Mistake(
+        "hub/jobs/claims.py", "[each for each in found if not each.slots or await self._slots.remember(each.slots)]", "found",
+        "a hub does not remember the slots that it lent with a task",
+    ),
 )  # fmt: skip

@@ -201,7 +201,7 @@ class Bundles(Queue):
         for name, said in new:
             if self.settled and int(name[1:]) > int(lost or 0) and len(self.units[name]) != self.size_of(said):
                 self.complain("whole", f"{name} for {said} was lent as {self.units[name]}")
-        waits = bool(self.waiting_calls())
+        waits = bool(self.waiting_calls() or self.waiting_claims())
         if waits or self.waited:  # those that have just ended may ask again
             self.awaited_s = self.now_s
         self.waited = waits
@@ -213,6 +213,11 @@ class Bundles(Queue):
 
     def waiting_calls(self) -> list[Call]:
         return [c for box in self.boxes for c in box.calls if c.what == "borrow all" and is_waiting(c)]
+
+    def waiting_claims(self) -> list[Call]:
+        """Return the claims that wait for a task, or for its slots."""
+        found = [c for box in self.boxes for c in box.calls if c.what == "claim" and is_waiting(c)]
+        return [call for call in found if call.body["waitSeconds"]]
 
     def torn(self) -> str:
         """Return a bundle of which one lease has ended, and others go on that were to end with it."""

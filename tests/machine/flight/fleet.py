@@ -41,6 +41,11 @@ class Agent:
         self.number += 1
         return {"incarnation": self.state.incarnation, "number": self.number}
 
+    def has_heard_of(self, slot: str, token: int) -> bool:
+        """Return whether it knows that a slot was lent with this token."""
+        state = self.state
+        return any(int(known.get(slot) or 0) >= token for known in (state.lent, state.ends, state.made))
+
     def to_compare(self) -> bool:
         """Return whether the hub has other slots of it than it should have, as it said twice."""
         look, before = (self.state.offers, self.number), self.compared

@@ -13,7 +13,7 @@ from tests.machine.flight.fleet import FRESH, KEYS, OF, SLOTS, Fleet
 TTL_S, LONG_S = 20, 90
 POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b", "gpu:a:eu")  # what is asked for; the last is served by the first
 LISTENS_S = 25
-EARLY = ("its node left", "a drain", "an operator", "its node died", "its node took it away", "its bundle")
+EARLY = ("its node left", "a drain", "an operator", "its node died", "its node took it away", "its bundle", "its task")
 
 
 @dataclass(eq=False)
@@ -35,6 +35,7 @@ class Holder:
     ear: tuple[Call, Box] | None = None  # the call that waits for that
     hub_only: bool = False  # of those who are there, only the hub that lent it can tell a store that has lost it
     asleep: bool = False  # which stood still when that was lost, and may come too late
+    task: str = ""  # for which it is held
     returns: bool = False  # the holder was told, has stopped, and is about to say so
 
     def believes(self, now_s: float) -> bool:
@@ -56,8 +57,9 @@ class Lend(Fleet):
         self.seen: set[int] = set()  # tokens of grants in the store
         self.orphans: set[int] = set()  # of those, whose caller had not heard of them when the store forgot its key
 
-    def holder(self, which: int) -> Holder | None:
-        found = [holder for holder in self.holders if holder.believes(self.now_s)]
+    def holder(self, which: int, *, tasks: bool = False) -> Holder | None:
+        """Return one that believes in its lease; workers only ask whether theirs are valid."""
+        found = [each for each in self.holders if each.believes(self.now_s) and (tasks or not each.task)]
         return found[which % len(found)] if found else None
 
     def excuse(self, node: str, why: str) -> None:
@@ -340,6 +342,7 @@ class Lend(Fleet):
         self.lost_ms, self.lost_s = self.clock_ms(), self.now_s
         heard_s, self.down_s = self.down_s or self.now_s, None  # an outage makes nothing older
         self.orphans |= self.seen - self.told.keys()
+        self.given = {slot: token for slot, token in self.given.items() if token in self.told}  # of others nobody knows
         for node in [node for node in self.drained if self.drained_at[node].frozen]:
             del self.drained[node]  # its node may not have heard of it yet, and the hub that has stands still
         for tokens in self.ended.values():
@@ -363,6 +366,10 @@ class Lend(Fleet):
                 holder.excuse = "nobody knew of it"
         for node in self.outlived:
             self.excuse(node, "a drain")
+        for slot, token in self.used.items():
+            by_hub = heard_s - self.told[token].since_s < NODE_S / 3 - 1
+            if not by_hub and not any(agent.has_heard_of(slot, token) for agent in self.agents[OF[slot]]):
+                self.cleaned[slot] = token  # as far as anybody knows
 
     def remembered(self, holder: Holder, heard_s: float) -> bool:
         """Return whether the hub at which the lease was ended by hand tells a store that has lost it."""

@@ -19,7 +19,9 @@ RULES = frozenset(
         "lower",  # no lower token is valid after a higher one was given for the slot
         "nobody",  # nothing is lent without a holder
         "offer",  # what a node offers the hub knows
+        "once",  # a task succeeds once
         "removed",  # a worker that was removed is on the books no more, and holds nothing
+        "stays",  # no slot stays lent for a task that has ended
         "suits",  # no slot is lent to a borrow whose `where` it did not suit
         "task",  # a worker knows of the tasks that it has in the books
         "token",  # no token is given twice, and they rise

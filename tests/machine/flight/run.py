@@ -27,6 +27,7 @@ WEIGHTS = {
     "listen": 3, "give_up": 2, "cap": 2,
     "employ": 3, "worker_beat": 2, "worker_silent": 1, "submit": 5, "claim": 8, "finish": 6, "cancel": 2,
     "remove": 1,
+    "submit_train": 7, "claim_train": 14,
     "again": 8, "freeze": 4, "thaw": 3, "twice": 2, "stall": 1, "flow": 2,
     "pass": 7, "still": 1, "tick": 2, "sweep": 2,
     "mark": 3, "restart": 1, "wipe": 1, "fail_over": 2, "go_down": 1, "come_up": 3,
@@ -101,7 +102,7 @@ def some_steps(seed: int, length: int = LENGTH, weights: dict[str, int] = WEIGHT
     choose = random.Random(seed)
     for n in range(3):
         yield ("beat", n, n, 0)
-    for n in range(3):
+    for n in (0, 1, 3):
         yield ("employ", n, n, 0)
     names, chances = list(weights), list(weights.values())
     for name in choose.choices(names, chances, k=length):

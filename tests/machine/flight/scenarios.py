@@ -259,6 +259,18 @@ BUNDLE_TORN = *BUNDLE, _("end_by_hand", b=1), _("wipe"), _("pass", S5)
 SET_ASIDE = (  # for a bundle whose hub stands still
     *FULL, _("wait_all", b=1), _("pass", S5), _("give_back"), _("freeze", b=1, c=EARLY), _("pass", S12), _("borrow"),
 )  # fmt: skip
+TRAINING = _("beat"), _("beat", 1), _("employ", 3), _("submit_train")
+HELD_BY_A_TASK = *TRAINING, _("claim_train"), _("still", 2), _("pass", S5)
+CLAIM_WITH_SLOTS_LOST = (
+    *TRAINING, _("mark"), _("claim_train"), _("fail_over", c=LOST),
+    *(step for n in range(5) for step in (_("still"), _("borrow", b=n, c=LONG), _("borrow", 2, n, LONG))),
+)  # fmt: skip
+CANCELLED_WITH_SLOTS = (
+    *TRAINING, _("claim_train"), _("cancel", b=1), *(_("borrow", b=n, c=LONG) for n in range(3)), _("pass", S5),
+)  # fmt: skip
+TASK_SLOT_LOST = (
+    *TRAINING, _("claim_train"), _("end_by_hand", b=1), *(_("borrow", b=n, c=LONG) for n in range(3)), _("pass", S5),
+)  # fmt: skip
 MADE_FRESH_LATER = (  # its node hears of the end with a registration, before the order to make it fresh
     _("beat", 1), _("borrow", c=LONG), _("beat", 1), _("give_back", b=1), _("still", 2), _("report", 1), _("wipe"),
     _("pass", S5), _("borrow", b=1), _("pass", S5), _("borrow", b=1),
@@ -389,6 +401,14 @@ SCENARIOS: dict[str, Scenario] = {
     "a slot is made fresh also when the store is lost before its node is told to": Scenario(
         "fresh", MADE_FRESH_LATER, "return 1"
     ),
+    "the slots of a task last as long as its worker": Scenario("lost", HELD_BY_A_TASK, "claimed with slots 1"),
+    "a lost store is told of the slots that came with a task": Scenario(
+        "fresh", CLAIM_WITH_SLOTS_LOST, "claimed with slots 1"
+    ),
+    "the slots of a task that was cancelled are lent on after the grace": Scenario(
+        "grace", CANCELLED_WITH_SLOTS, "cancel 1"
+    ),
+    "the slots of a task that has lost one are lent on": Scenario("stays", TASK_SLOT_LOST, "end 1"),
     "what a node says late of a slot does not count": Scenario("typed", DESCRIBED_LATE, "borrow 1"),
     "what a slot is like outlives a wiped store": Scenario("suits", DESCRIBED_AND_WIPED, "borrow 1"),
     "what a slot is like outlives the last second of Redis": Scenario("suits", DESCRIBED_LOST, "borrow 1"),

@@ -25,7 +25,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:loop is closed:ResourceWarning"),
 ]
 STEPS = 1_200
-HAPPENS = ("lent together", "set aside", "renew all", "return all")  # also in so few steps
+HAPPENS = (  # also in so few steps
+    "lent together", "set aside", "renew all", "return all", "claimed with slots", "trained",
+)  # fmt: skip
 SHORTEN = 200  # tries to find fewer steps that break the same rule
 
 

@@ -144,10 +144,12 @@ class Work(Bundles):
         key = f"s{next(self.numbers)}"
         await self.send(Errand("submit", "POST", f"{API}/rooms/lab/tasks/{JOB}", body, took, key=key), box)
 
-    async def claim(self, worker: Worker, box: Box, *, keyed: bool, patience_s: int | None = None) -> None:
+    async def claim(
+        self, worker: Worker, box: Box, *, keyed: bool, patience_s: int | None = None, wait_s: int = 0
+    ) -> None:
         if not worker.registered:
             return
-        body = {"worker_id": worker.id, "limit": 1, "start": True}
+        body = {"worker_id": worker.id, "limit": 1, "start": True, "waitSeconds": wait_s}
 
         def took(call: Call, box: Box) -> None:
             if worker.id != body["worker_id"]:
@@ -157,6 +159,7 @@ class Work(Bundles):
                     if (end := self.told_ends.get(task["id"])) in ("completed", "cancelled"):
                         self.complain("done", f"worker {worker.number} is given {task['id']}, which was {end}")
                     worker.runs[task["id"]] = task.get("claim", "")
+                    self.was_claimed(worker, task, call, box, key)
             elif call.status == 404:
                 self.was_removed(worker)
 
@@ -176,10 +179,23 @@ class Work(Bundles):
 
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
+                self.was_reported(task, status)
                 self.told_ends[task] = status
 
         key = f"f{next(self.numbers)}" if keyed else ""
         await self.send(Errand("report", "PATCH", f"{API}/tasks/{task}", body, took, key=key), box)
+
+    def was_claimed(self, worker: Worker, task: dict[str, Any], call: Call, box: Box, key: str) -> None:
+        """Note what came with a task."""
+        raise NotImplementedError
+
+    def was_reported(self, task: str, status: str) -> None:
+        """Note that the end of a task was taken."""
+        raise NotImplementedError
+
+    def may_fail(self, task: str) -> bool:
+        """Return whether an attempt may have failed although its worker lives."""
+        raise NotImplementedError
 
     async def cancel(self, task: str, box: Box) -> None:
         """Cancel a task, by the user who submitted it."""
@@ -245,7 +261,7 @@ class Work(Bundles):
         """An attempt ends when its worker says so, or is dead."""
         if self.clock_ms() - worker.heard_ms >= WORKER_S * 1000 or self.task_lost_s >= 0 or worker.unwanted:
             return
-        if task in self.unwanted:
+        if task in self.unwanted or self.may_fail(task):
             return
         status, by = self.redis.hmget(KEYS.task(task.replace("-", "")), "status", "worker")
         if by != worker.id.replace("-", "") or status not in ("claimed", "running"):

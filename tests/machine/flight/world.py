@@ -9,17 +9,17 @@ from typing import Any
 from hub.capacity.attributes import read_attributes
 from tests.machine.flight.base import LAST_MS, SETTLED_MS
 from tests.machine.flight.box import NODE_S, WORKER_S, Box
-from tests.machine.flight.fleet import FRESH, KEYS, OF, SLOTS
+from tests.machine.flight.fleet import KEYS, OF, SLOTS
 from tests.machine.flight.lend import LONG_S, POOLS, TTL_S
+from tests.machine.flight.needing import BEYOND_S, Needing
 from tests.machine.flight.wants import WHERES, wheres_of
-from tests.machine.flight.work import Work
 
 BEAT_MS = 5000
 LOOKS = 40  # two seconds, of which a machine that does nothing else needs none
 Step = tuple[str, int, int, int]
 
 
-class World(Work):
+class World(Needing):
     """A step is a name and three numbers; what they choose among is what there is at that moment."""
 
     async def step(self, name: str, a: int = 0, b: int = 0, c: int = 0) -> None:
@@ -115,7 +115,7 @@ class World(Work):
             await self.listen(holder, self.box(b))
 
     async def do_verify(self, a: int, b: int, c: int) -> None:
-        if holder := self.holder(a):
+        if holder := self.holder(a, tasks=True):
             await self.verify(holder, self.box(b))
 
     async def do_verify_old(self, a: int, b: int, c: int) -> None:
@@ -291,8 +291,7 @@ class World(Work):
             self.settle_runs(worker)
         self.unsettle()
         self.disturb()
-        deaf = any(agent.silent for agent in self.agents[FRESH])  # to a use that is over by then
-        if deaf or any(box.frozen for box in self.boxes):  # a use of which only that hub knows may be lost
+        if any(box.frozen for box in self.boxes):  # a use of which only that hub knows may be lost
             self.cleaned |= self.used
         for box in self.boxes:
             box.before = None
@@ -408,6 +407,10 @@ class World(Work):
         await self.look_for_leftovers()
         self.look_for_tasks()
         self.look_for_offers()
+        for _ in range(WORKER_S + BEYOND_S if self.stays() else 0, 0, -20):  # of a claim whose end was lost as well
+            await self.pass_time(20_000, 1)
+        await self.look_for("stays", self.stays)
+        await self.run_tasks()
 
     async def finish_fresh(self) -> None:
         """Slots that were to be made fresh are so, and on offer again."""
@@ -423,7 +426,7 @@ class World(Work):
         await self.look_for_idlers()
 
     def of_nobody(self) -> str:
-        for slot in OF:
+        for slot in OF.keys() - self.kept_for():
             token = int(self.redis.hget(f"session:{slot}", "leaseToken") or 0)
             if token and token not in self.told and token not in self.orphans:
                 return f"{slot} is lent under {token}, of which nobody was told"
@@ -462,7 +465,7 @@ class World(Work):
                 continue
             if free := self.free_for(call, [pool for pool in ("gpu:a", "gpu:b") if label.startswith(pool)]):
                 return f"{label} is waited for, {wheres_of(call)}, beside {free}"
-        return self.idle_bundle()
+        return self.idle_bundle() or self.idle_task()
 
     def look_for_offers(self) -> None:
         for node, agents in self.agents.items():
