@@ -191,4 +191,12 @@ FLIGHT = (
         "hub/jobs/claims.py", "[each for each in found if not each.slots or await self._slots.remember(each.slots)]", "found",
         "a hub does not remember the slots that it lent with a task",
     ),
+    Mistake(
+        "hub/teams/teams.py", "        store.when_replaced(self.recall)\n", "",
+        "a lost store is not told the rows of teams",
+    ),
+    Mistake(
+        "hub/capacity/memory.py", "run=lease.run, holder=lease.holder,", 'run=lease.run, holder="",',
+        "what comes back after a loss counts for no team",
+    ),
 )  # fmt: skip

@@ -36,6 +36,7 @@ NODE_S, WORKER_S, LEASE_S = 30, 30, 60
 
 
 SECRET, STRANGER = "flight", "bob-in-flight"  # of every call; and the token of a user who holds nothing
+TEAMS = {"ml": "ann-in-flight", "web": "cy-in-flight"}  # and those of users in teams
 
 
 @dataclass(eq=False)
@@ -135,7 +136,10 @@ class Box:
         self.settings = settings
         self.edge = create_app(settings, sweep=False)
         self.people = Path(path).parent / "people.toml"
-        self.people.write_text(f'[[tokens]]\ntoken = "{STRANGER}"\nuser = "bob"\nscopes = ["borrow"]\n')
+        users = {STRANGER: ""} | {token: team for team, token in TEAMS.items()}
+        of = {token: f'team = "{team}"' if team else "" for token, team in users.items()}
+        rows = [f'[[tokens]]\ntoken = "{t}"\nuser = "{t[:3]}"\nscopes = ["borrow"]\n{of[t]}\n' for t in users]
+        self.people.write_text("".join(rows))
         self.calls: list[Call] = []
         self.running = asyncio.Event()
         self.ticking: asyncio.Task[None] | None = None
@@ -229,6 +233,8 @@ class Box:
         """A round of its line."""
         with suppress(StoreUnavailable):
             await self.hub.queue.look_after()
+            await self.hub.rules.enforce()
+            await self.hub.teams.balance()
 
     async def sweep(self) -> None:
         services = (self.node_sweeper, self.lease_sweeper, self.worker_sweeper, self.task_sweeper)

@@ -86,6 +86,7 @@ class Fleet(Base):
             if call.status == 409:
                 agent.superseded = True
             if call.status == 200:
+                self.forget_uses(agent.node)
                 agent.registered = True
                 agent.state.registered(call.answer)
                 agent.state.published(call.answer.get("slots", ()))
@@ -95,6 +96,14 @@ class Fleet(Base):
         if call.heard and call.status == 200:
             for batch in batches:
                 await self.publish(agent, batch, box)
+
+    lost_s = -1.0  # when the store last lost something
+
+    def forget_uses(self, node: str) -> None:
+        """Expect no memory of uses that a node has not heard of, where it was dead while others told a lost store."""
+        heard_s = max(agent.heard_s for agent in self.agents[node])
+        if heard_s < self.lost_s and self.now_s - heard_s > NODE_S:
+            self.cleaned |= {slot: token for slot, token in self.used.items() if OF[slot] == node}
 
     async def beat(self, agent: Agent, box: Box) -> None:
         if agent.left or agent.superseded:

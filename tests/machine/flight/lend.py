@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.machine.flight.base import GRACE_S, Errand
-from tests.machine.flight.box import NODE_S, STRANGER, Box, Call
+from tests.machine.flight.box import NODE_S, SECRET, STRANGER, Box, Call
 from tests.machine.flight.fleet import FRESH, KEYS, OF, SLOTS, Fleet
 
 TTL_S, LONG_S = 20, 90
@@ -35,6 +35,7 @@ class Holder:
     ear: tuple[Call, Box] | None = None  # the call that waits for that
     hub_only: bool = False  # of those who are there, only the hub that lent it can tell a store that has lost it
     asleep: bool = False  # which stood still when that was lost, and may come too late
+    secret: str = SECRET
     task: str = ""  # for which it is held
     returns: bool = False  # the holder was told, has stopped, and is about to say so
 
@@ -70,7 +71,8 @@ class Lend(Fleet):
     # -- borrowing
 
     async def borrow(
-        self, which: int, box: Box, *, keyed: bool, wait_s: float = 0, ttl_s: int = TTL_S, wants: Sequence[str] = ()
+        self, which: int, box: Box, *, keyed: bool, wait_s: float = 0, ttl_s: int = TTL_S, wants: Sequence[str] = (),
+        secret: str = SECRET,
     ) -> None:  # fmt: skip
         pool, key = POOLS[which % len(POOLS)], f"b{next(self.numbers)}" if keyed else ""
         body = {"labelKey": pool, "ttlSeconds": ttl_s, "maxWaitSeconds": wait_s}
@@ -84,7 +86,8 @@ class Lend(Fleet):
             else:
                 self.was_given_nothing(call)
 
-        await self.send(Errand("borrow", "POST", "/session/borrow", body, took, key=key, repeatable=keyed), box)
+        errand = Errand("borrow", "POST", "/session/borrow", body, took, key=key, repeatable=keyed, secret=secret)
+        await self.send(errand, box)
 
     def was_given(self, call: Call, box: Box, key: str) -> None:
         slot, token = call.answer["browserId"], int(call.answer["leaseToken"])
@@ -122,6 +125,7 @@ class Lend(Fleet):
                     self.complain("grace", f"{about}, which ended {gone_s:.1f} s ago: {other.excuse}")
         self.given[slot] = max(token, self.given.get(slot, 0))
         self.told[token] = Holder(slot, token, key, until_s, now_s, box, call.body["labelKey"])
+        self.told[token].secret = call.secret
         if any(errand.what == "end" and errand.body["browserId"] == slot and errand.calls for errand in self.errands):
             self.told[token].excuse = "an operator"  # an operator who ends a lease, and is heard only now
         self.holders.append(self.told[token])
@@ -148,7 +152,9 @@ class Lend(Fleet):
             elif call.status == 409:
                 self.was_refused(holder, box, "a renewal")
 
-        await self.send(Errand("renew", "POST", "/session/renew", body, took, repeatable=False), box)
+        await self.send(
+            Errand("renew", "POST", "/session/renew", body, took, repeatable=False, secret=holder.secret), box
+        )
 
     def was_refused(self, holder: Holder, box: Box, what: str) -> None:
         self.pardon(holder)
@@ -168,7 +174,8 @@ class Lend(Fleet):
 
         body = {"leases": [lease], "waitSeconds": LISTENS_S}
         holder.ear = None
-        call = await self.send(Errand("listen", "POST", "/leases/watch", body, took, repeatable=False), box)
+        errand = Errand("listen", "POST", "/leases/watch", body, took, repeatable=False, secret=holder.secret)
+        call = await self.send(errand, box)
         holder.ear = call, box
 
     def hears(self, holder: Holder) -> bool:
@@ -254,7 +261,7 @@ class Lend(Fleet):
                     self.lapsed.add(holder.token)
 
         key = f"r{next(self.numbers)}" if keyed else ""
-        await self.send(Errand("return", "POST", "/session/return", body, took, key=key), box)
+        await self.send(Errand("return", "POST", "/session/return", body, took, key=key, secret=holder.secret), box)
 
     async def meddle(self, holder: Holder, box: Box, *, renews: bool) -> None:
         """Have a user that knows the token of a lease end or extend it, which another caller holds."""
@@ -332,7 +339,6 @@ class Lend(Fleet):
 
     down_s: float | None = None  # since when the store is down
     lost_ms = 0  # the hub clock when the store last lost something
-    lost_s = -1.0  # the same in our time
 
     def lose(self, kept: set[tuple[str, int]], graced: set[str]) -> None:
         """Note that the store has lost all but these grants and these slots that wait for their last holders.

@@ -5,8 +5,10 @@ RULES = frozenset(
         "aside",  # no slot is set aside for a bundle that is no longer waited for
         "attempt",  # an attempt at a task ends when its worker says so, or is dead
         "back",  # nothing comes back that was ended
+        "below",  # no recall takes a team below its guarantee
         "brake",  # many workers that are silent at once are given time, unless others are heard
         "cap",  # no more is lent than a cap allows, and none refused for a cap that was cleared
+        "ceiling",  # no team has more than its ceiling
         "done",  # no task is given out whose end was taken
         "drain",  # nothing is lent of a node that drains
         "foreign",  # no caller ends or extends what another holds

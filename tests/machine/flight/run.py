@@ -27,6 +27,7 @@ WEIGHTS = {
     "listen": 3, "give_up": 2, "cap": 2,
     "employ": 3, "worker_beat": 2, "worker_silent": 1, "submit": 5, "claim": 8, "finish": 6, "cancel": 2,
     "remove": 1,
+    "set_team": 4, "borrow_as": 8, "wait_as": 10,
     "submit_train": 7, "claim_train": 14,
     "again": 8, "freeze": 4, "thaw": 3, "twice": 2, "stall": 1, "flow": 2,
     "pass": 7, "still": 1, "tick": 2, "sweep": 2,

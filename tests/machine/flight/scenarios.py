@@ -271,6 +271,19 @@ CANCELLED_WITH_SLOTS = (
 TASK_SLOT_LOST = (
     *TRAINING, _("claim_train"), _("end_by_hand", b=1), *(_("borrow", b=n, c=LONG) for n in range(3)), _("pass", S5),
 )  # fmt: skip
+OF_ML, OF_WEB = 2, 6  # borrows of members of teams, for 90 s
+CEILING_LOST = (
+    _("beat"), _("set_team", 0, 0, 3), _("wipe"), _("pass", S5), _("borrow_as", c=OF_ML), _("borrow_as", b=1, c=OF_ML),
+)  # fmt: skip
+TEAM_LOST = (
+    _("beat"), _("set_team", 0, 0, 3), _("borrow_as", c=OF_ML), _("wipe", c=1), _("pass", S5),
+    _("borrow_as", b=1, c=OF_ML),
+)  # fmt: skip
+RECALLED_FOR_A_TEAM = (  # of two, one is guaranteed
+    _("beat"), _("set_team", 0), _("set_team", 1), _("borrow_as", c=OF_ML), _("borrow_as", b=1, c=OF_ML),
+    _("wait_as", b=1, c=OF_WEB), _("pass", S2), _("renew"), _("renew", 1), _("restart", c=ALL), _("pass", S5),
+    _("pass", S20), _("pass", S35), _("pass", S35),
+)  # fmt: skip
 MADE_FRESH_LATER = (  # its node hears of the end with a registration, before the order to make it fresh
     _("beat", 1), _("borrow", c=LONG), _("beat", 1), _("give_back", b=1), _("still", 2), _("report", 1), _("wipe"),
     _("pass", S5), _("borrow", b=1), _("pass", S5), _("borrow", b=1),
@@ -409,6 +422,11 @@ SCENARIOS: dict[str, Scenario] = {
         "grace", CANCELLED_WITH_SLOTS, "cancel 1"
     ),
     "the slots of a task that has lost one are lent on": Scenario("stays", TASK_SLOT_LOST, "end 1"),
+    "the ceiling of a team outlives a wiped store": Scenario("ceiling", CEILING_LOST, "lent to a team 1"),
+    "what comes back counts under the ceiling of its team": Scenario("ceiling", TEAM_LOST, "lent to a team 1"),
+    "a recall ends no lease before its time, and takes no team below its guarantee": Scenario(
+        "below", RECALLED_FOR_A_TEAM, "recalled 1"
+    ),
     "what a node says late of a slot does not count": Scenario("typed", DESCRIBED_LATE, "borrow 1"),
     "what a slot is like outlives a wiped store": Scenario("suits", DESCRIBED_AND_WIPED, "borrow 1"),
     "what a slot is like outlives the last second of Redis": Scenario("suits", DESCRIBED_LOST, "borrow 1"),

@@ -26,7 +26,8 @@ pytestmark = [
 ]
 STEPS = 1_200
 HAPPENS = (  # also in so few steps
-    "lent together", "set aside", "renew all", "return all", "claimed with slots", "trained",
+    "lent together", "set aside", "renew all", "return all", "claimed with slots", "trained", "lent to a team",
+    "recalled",
 )  # fmt: skip
 SHORTEN = 200  # tries to find fewer steps that break the same rule
 

@@ -11,7 +11,8 @@ from tests.machine.flight.base import LAST_MS, SETTLED_MS
 from tests.machine.flight.box import NODE_S, WORKER_S, Box
 from tests.machine.flight.fleet import KEYS, OF, SLOTS
 from tests.machine.flight.lend import LONG_S, POOLS, TTL_S
-from tests.machine.flight.needing import BEYOND_S, Needing
+from tests.machine.flight.needing import BEYOND_S
+from tests.machine.flight.teams import Teams
 from tests.machine.flight.wants import WHERES, wheres_of
 
 BEAT_MS = 5000
@@ -19,7 +20,7 @@ LOOKS = 40  # two seconds, of which a machine that does nothing else needs none
 Step = tuple[str, int, int, int]
 
 
-class World(Needing):
+class World(Teams):
     """A step is a name and three numbers; what they choose among is what there is at that moment."""
 
     async def step(self, name: str, a: int = 0, b: int = 0, c: int = 0) -> None:
@@ -444,6 +445,7 @@ class World(Needing):
     async def look_for_idlers(self) -> None:
         """Check that no borrow waits beside a free slot, and none is set aside in vain."""
         await self.look_for("aside", self.aside)
+        await self.look_for("below", self.below)
         await self.look_for("idle", self.idlers)
 
     async def look_for(self, rule: str, seen: Callable[[], str]) -> None:
@@ -461,7 +463,7 @@ class World(Needing):
                    if c.what == "borrow" and c.task and not c.task.done() and not c.disconnected]  # fmt: skip
         for call in waiting:
             label = call.body["labelKey"]
-            if self.is_capped(label):
+            if self.is_capped(label) or self.at_ceiling(call):
                 continue
             if free := self.free_for(call, [pool for pool in ("gpu:a", "gpu:b") if label.startswith(pool)]):
                 return f"{label} is waited for, {wheres_of(call)}, beside {free}"
