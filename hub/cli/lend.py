@@ -29,7 +29,7 @@ from hub.client.borrower import Borrowing
 from hub.client.bundle import Held, slots_of
 from hub.client.naming import own_name
 from hub.client.using import Ending
-from hub.errors import HubError, HubUnavailable, NoCapacity, NoSuchPool, NotFound, Unauthorized
+from hub.errors import HubError, HubUnavailable, LeaseOver, NoCapacity, NoSuchPool, NotFound, Unauthorized, Unavailable
 from hub.retries import now_s
 from hub.settings import mask_url
 
@@ -155,10 +155,14 @@ async def _return(at: Address, slot: str, label: str | None, *proofs: str | None
         held = None
     try:
         async with HubApi(at) as hub:
-            return await _give_back(hub, slot, label, *proofs)
-    finally:
+            answer = await _give_back(hub, slot, label, *proofs)
+    except (LeaseOver, NotFound, Unavailable):
         if held is not None:
-            held.end()  # also when no hub has answered: then the keeper tries to give the slot back, and ends
+            held.end()  # the slot is not lent any more, or no hub could answer: then the keeper gives the slot back
+        raise
+    if held is not None:
+        held.end()
+    return answer
 
 
 async def _borrow(

@@ -148,6 +148,43 @@ def test_the_token_of_another_lease_ends_no_keeper(command: Command):
     wait_until(lambda: not alive(slot["keeper"]))
 
 
+def test_a_refused_return_leaves_the_slot_with_its_keeper(own_command: Command, own_hub: HubProcess, tmp_path: Path):
+    own_command.environment["XDG_RUNTIME_DIR"] = str(tmp_path)
+    register(own_hub, "n1", **NODE)
+    ann, bob = (own_command.json("token", "create", "--user", user)["token"] for user in ("ann", "bob"))
+    as_ann, as_bob = ({"HUB_RUNNER_SECRET": "", "HUB_ADMIN_SECRET": "", "HUB_TOKEN": token} for token in (ann, bob))
+    borrowed = own_command("borrow", "gpu:a100", "--detach", "--ttl", "600", **as_ann)
+    assert borrowed.returncode == 0, borrowed.stderr
+    (record,) = records(tmp_path)
+    keeper = json.loads(record.read_text())["keeper"]
+    for refused in (
+        own_command("return", "s1", HUB_RUNNER_SECRET="wrong"),
+        own_command("return", "s1", HUB_RUNNER_SECRET=own_hub.admin_secret),
+        own_command("return", "s1", **as_bob),
+        own_command("return", "s1", "--token", record.suffix[1:], **as_bob),
+        own_command("return", "s1", "--run", "another", **as_ann),
+    ):
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
+        assert (sessions(own_command), alive(keeper), records(tmp_path)) == (["s1"], True, [record]), refused
+    assert own_command("return", "s1", **as_ann).stdout == "s1 is given back.\n"
+    wait_until(lambda: not alive(keeper))
+    assert (sessions(own_command), records(tmp_path)) == ([], [])
+
+
+def test_a_return_of_a_lease_that_is_over_ends_its_keeper(command: Command, tmp_path: Path):
+    slot = detach(command)
+    os.kill(slot["keeper"], signal.SIGSTOP)  # it does not hear of the end
+    try:
+        assert command("return", "s1", "--force", "--reason", "a test").stdout == "s1 is given back.\n"
+        assert (alive(slot["keeper"]), len(records(tmp_path))) == (True, 1)
+        late = command("return", "s1")
+        assert (late.returncode, late.stdout) == (0, "s1: already returned.\n")
+        assert records(tmp_path) == []
+    finally:
+        os.kill(slot["keeper"], signal.SIGCONT)
+    wait_until(lambda: not alive(slot["keeper"]))
+
+
 def test_a_return_that_no_hub_answers_is_delivered_by_the_keeper_when_one_does(
     own_command: Command, own_hub: HubProcess, start_hub: Callable[..., HubProcess], tmp_path: Path
 ):
