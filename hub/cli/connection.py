@@ -24,7 +24,7 @@ from hub.client.transport import DEFAULT_URL, AsyncTransport, Secret
 from hub.errors import HubError, HubUnavailable, Unauthorized
 from hub.settings import mask_url
 
-Role = Literal["look", "runner", "node", "ticket", "admin", "nobody"]
+Role = Literal["look", "runner", "node", "ticket", "figures", "admin", "superuser", "nobody"]
 Row = dict[str, Any]
 
 # The variables with a secret for each role; the first that is set is used.
@@ -33,7 +33,9 @@ _SECRETS: dict[Role, tuple[str, ...]] = {
     "runner": ("HUB_RUNNER_SECRET", "HUB_TOKEN"),
     "node": ("HUB_NODE_SECRET",),
     "ticket": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET", "HUB_TOKEN"),
+    "figures": ("HUB_RUNNER_SECRET", "HUB_ADMIN_SECRET"),
     "admin": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET"),
+    "superuser": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET", "HUB_TOKEN"),
     "nobody": (),
 }
 PAGE = 500  # rows in one call
@@ -50,7 +52,9 @@ _NEEDED: dict[Role, str] = {
     "node": "announcing a node needs HUB_NODE_SECRET or a token of the node",
     "nobody": "it needs none",
     "ticket": "this needs HUB_ADMIN_SECRET, HUB_RUNNER_SECRET, or HUB_TOKEN with a borrow token",
+    "figures": "this takes no token and needs HUB_RUNNER_SECRET or HUB_ADMIN_SECRET",
     "admin": "this is for operators and needs HUB_ADMIN_SECRET, or HUB_RUNNER_SECRET where the hub has no other",
+    "superuser": "it needs HUB_ADMIN_SECRET, HUB_RUNNER_SECRET where the hub has no other, or HUB_TOKEN of a superuser",
 }
 _shown: dict[str, str] = {}  # the source of the last secret that was sent, and the need for it
 
@@ -134,9 +138,14 @@ def in_realm(url: str) -> str:
     return f"{url.rstrip('/')}/realms/{name}"
 
 
+def secret_source() -> str:
+    """Return where the secret that is sent comes from, such as `HUB_TOKEN`; empty without one."""
+    return _shown.get("source", "")
+
+
 def secret_refused(error: Unauthorized) -> str:
     """Return the sentence on a secret that the hub refuses: its source, the reason, and which secret is needed."""
-    source = _shown.get("source")
+    source = secret_source()
     what = f"the secret, which is from {source}" if source else "a call without a secret"
     why = f" ({error.detail.rstrip('.')})" if error.detail else ""
     needed = _shown.get("needed", _NEEDED["look"])

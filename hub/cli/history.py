@@ -33,7 +33,7 @@ _OWN = ("id", "at", "event", "rule")  # the members of an event that are not sho
 _LIMIT = Option(20, min=1, max=1000, help="Show at most the N latest events.")
 
 
-@command("runner")
+@command("ticket")
 async def why(
     hub: HubApi,
     subject: str = Input("ID", read_id, completing.anything).argument(
@@ -47,13 +47,13 @@ async def why(
     return await _why(hub, subject, [kind] if kind else kinds_of(subject), limit)
 
 
-@command("runner")
+@command("ticket")
 async def worker(hub: HubApi, worker: str = WORKER.argument("The id of the worker.")) -> CommandAnswer:
     """Show a worker and explain its state."""
     return await _why(hub, worker, ["worker"], 20)
 
 
-@command("runner")
+@command("ticket")
 async def slot(hub: HubApi, slot: str = SLOT.argument("The id of the slot.")) -> CommandAnswer:
     """Show a slot and explain its state."""
     return await _why(hub, slot, ["slot"], 20)
@@ -75,7 +75,7 @@ def kinds_of(subject: str) -> list[Kind]:
     return kinds
 
 
-@command("runner")
+@command("figures")
 async def events(
     at: Address,
     follow: bool = Option(False, "--follow", help="Follow new events, until Ctrl-C."),

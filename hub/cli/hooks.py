@@ -18,7 +18,7 @@ app = Group(help="Tell other programs, or a chat, of leases, tickets, nodes, slo
 _HOOK = Input("ID").argument("The id of the hook, as `hub hook ls` shows it.")
 
 
-@app.add("add", "admin")
+@app.add("add", "superuser")
 def add(
     hub: HubApi,
     address: str = Input("ADDRESS").argument("Where messages are posted."),
@@ -39,20 +39,20 @@ def add(
     return _add(hub, body)
 
 
-@app.add("ls", "admin")
+@app.add("ls", "superuser")
 async def list_hooks(hub: HubApi) -> CommandAnswer:
     """Show the hooks, newest first, without their secrets."""
     page = await hub.get("admin", "hooks")
     return _HOOKS.answer((page["total"], page["hooks"]))
 
 
-@app.add("show", "admin")
+@app.add("show", "superuser")
 async def show(hub: HubApi, hook: str = _HOOK) -> CommandAnswer:
     """Show a hook, and what came of its last message."""
     return facts(await hub.get("admin", "hooks", hook), _FACTS, only_known=True)
 
 
-@app.add("test", "admin")
+@app.add("test", "superuser")
 async def try_out(hub: HubApi, hook: str = _HOOK) -> CommandAnswer:
     """Send a test message now. Exit code 1 when the hook did not take it."""
     answer = await hub.ask("POST", "admin", "hooks", hook, "test")
@@ -61,20 +61,20 @@ async def try_out(hub: HubApi, hook: str = _HOOK) -> CommandAnswer:
     return CommandAnswer(answer, f"{hook}: {said}.", code=0 if taken else 1)
 
 
-@app.add("pause", "admin")
+@app.add("pause", "superuser")
 async def pause(hub: HubApi, hook: str = _HOOK) -> CommandAnswer:
     """Pause a hook: its messages wait until it is resumed."""
     return CommandAnswer(await hub.ask("POST", "admin", "hooks", hook, "pause"), f"{hook} is paused.")
 
 
-@app.add("resume", "admin")
+@app.add("resume", "superuser")
 async def resume(hub: HubApi, hook: str = _HOOK) -> CommandAnswer:
     """Resume a hook; what waits for it is sent now."""
     answer = await hub.ask("POST", "admin", "hooks", hook, "resume")
     return CommandAnswer(answer, f"{hook} is resumed; {output.plural(answer.get('waiting'), 'message')} waited.")
 
 
-@app.add("rm", "admin")
+@app.add("rm", "superuser")
 async def remove(hub: HubApi, hook: str = _HOOK) -> CommandAnswer:
     """Remove a hook, with the messages that wait for it."""
     await hub.ask("DELETE", "admin", "hooks", hook)

@@ -126,7 +126,7 @@ def leases(
     return _one_or_all(hub, _LEASES, "sessions", slot, limit, filters)
 
 
-@command()
+@command("figures")
 def autoscale(
     hub: HubApi,
     label: str | None = LABEL.argument("The label of the pool.", default=None),

@@ -34,14 +34,14 @@ _URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
 
-@command()
+@command("figures")
 async def ls(hub: HubApi) -> CommandAnswer:
     """Show the realms that the hub serves."""
     answer = await hub.get("realms")
     return CommandAnswer(answer, lambda: _REALMS.put(answer["realms"]))
 
 
-@command()
+@command("figures")
 async def show(
     hub: HubApi,
     name: str = REALM.argument("The name of the realm; the realm without a name is called default."),

@@ -14,12 +14,12 @@ from typer import Option
 from hub.cli import output
 from hub.cli.answers import CommandAnswer, Listing, time_of
 from hub.cli.command import Group, Work
-from hub.cli.connection import HubApi, Row
+from hub.cli.connection import HubApi, Row, secret_source
 from hub.cli.direct import store_settings, store_shown, within_process
 from hub.cli.global_options import realm
 from hub.cli.inputs import Usage, check_one_of, given, shown
 from hub.cli.options import TOKEN_ID, Input
-from hub.errors import HubUnavailable, Unauthorized
+from hub.errors import Forbidden, HubUnavailable, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.models import (
     SCOPES,
@@ -68,7 +68,7 @@ def _read_days(text: str) -> float:
 _NAME = Input("NAME", _reader(read_name))
 
 
-@app.add("create", "admin")
+@app.add("create", "superuser")
 def create(
     hub: HubApi,
     user: str | None = _NAME.option("The name of the user."),
@@ -123,7 +123,7 @@ def _patterns(patterns: list[str]) -> list[str]:
         raise Usage(f"--label {error}.") from None
 
 
-@app.add("ls", "admin")
+@app.add("ls", "superuser")
 async def list_tokens(hub: HubApi) -> CommandAnswer:
     """Show the tokens, newest first, and those of HUB_TOKENS_FILE, without their secrets."""
     page = await _ask(hub, lambda hub: _TOKENS.whole(hub, _ALL, "admin", "tokens"))
@@ -131,13 +131,13 @@ async def list_tokens(hub: HubApi) -> CommandAnswer:
     return CommandAnswer(page, lambda: _TOKENS.put(tokens) if tokens else output.put("There are no tokens."))
 
 
-@app.add("show", "admin")
+@app.add("show", "superuser")
 async def show(hub: HubApi, token: str = _ID) -> CommandAnswer:
     """Show a token without its secret."""
     return _TOKENS.one(await _ask(hub, lambda hub: hub.get("admin", "tokens", token)))
 
 
-@app.add("revoke", "admin")
+@app.add("revoke", "superuser")
 async def revoke(hub: HubApi, token: str = _ID) -> CommandAnswer:
     """Revoke a token: within a second no hub accepts it any more."""
     answer = await _ask(hub, lambda hub: hub.ask("DELETE", "admin", "tokens", token))
@@ -168,11 +168,12 @@ def _rights(token: Row) -> str:
 
 
 async def _ask(hub: HubApi, ask: Callable[[HubApi], Awaitable[T]]) -> T:
-    """Ask the hub. When it refuses this caller, who has no secret, ask a hub inside this process, straight on Redis."""
+    """Ask the hub. When it refuses this caller, who has no secret but maybe a token, ask a hub inside this process,
+    straight on Redis."""
     try:
         return await ask(hub)
-    except Unauthorized as error:
-        if hub.at.chosen or hub.at.secret:
+    except (Forbidden, Unauthorized) as error:
+        if hub.at.chosen or (hub.at.secret and secret_source() != "HUB_TOKEN"):
             raise
         try:
             settings = store_settings("The hub asks for a secret")

@@ -19,7 +19,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run what begi
 _FIGURES = ("leases", "heldSeconds", "waitedSeconds", "idleSeconds", "refusals")
 
 
-@command()
+@command("figures")
 async def usage(
     hub: HubApi,
     by: Kind = Option("user", "--by", help="What to show the figures of."),

@@ -139,11 +139,17 @@ def test_the_first_token_closes_an_open_hub_but_not_commands_on_its_redis(start_
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     with_token = command("token", "create", "--user", "ann", "--secret", command.kept(first.stdout.strip()))
     assert TOKEN.fullmatch(with_token.stdout)
+    assert command("hook", "ls", HUB_TOKEN=first.stdout.strip()).stdout == "No hooks.\n"
+    assert len(command("token", "ls", HUB_TOKEN=first.stdout.strip()).stdout.splitlines()) == 3
+    for words in (("token", "ls"), ("hook", "ls"), ("token", "create", "--user", "eve")):
+        refused = command(*words, HUB_TOKEN=with_token.stdout.strip())
+        assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", "hub: This is for superusers.\n")
     poor = command("token", "ls", "--secret", command.kept(with_token.stdout.strip()))
     assert (poor.returncode, poor.stdout, poor.stderr.count("\n")) == (1, "", 1)
     wrong = command("token", "ls", "--secret", command.kept("wrong"), HUB_REDIS_URL=redis_server.url)
     assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (1, "", 1)
-    on_redis = command("token", "create", "--user", "bob", HUB_REDIS_URL=redis_server.url)
+    poor = {"HUB_REDIS_URL": redis_server.url, "HUB_TOKEN": with_token.stdout.strip()}
+    on_redis = command("token", "create", "--user", "bob", **poor)
     assert TOKEN.fullmatch(on_redis.stdout), on_redis.stderr
     assert "working straight on Redis" in on_redis.stderr
     rows = command.json("token", "ls", "--secret", command.kept(first.stdout.strip()))["tokens"]

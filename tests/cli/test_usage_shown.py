@@ -54,3 +54,11 @@ def test_what_cannot_be_shown_is_refused_in_a_sentence(own_command: Command, wro
     assert done.returncode != 0
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("usage",), ("events",), ("autoscale", "gpu:a100"), ("realm", "ls")])
+def test_what_takes_no_token_says_so(own_command: Command, words: tuple[str, ...]) -> None:
+    token = own_command.json("token", "create", "--user", "ann")["token"]
+    done = own_command(*words, HUB_TOKEN=token, HUB_RUNNER_SECRET="", HUB_ADMIN_SECRET="")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "this takes no token and needs HUB_RUNNER_SECRET or HUB_ADMIN_SECRET" in done.stderr
