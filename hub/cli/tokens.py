@@ -36,6 +36,10 @@ from hub.tokens.models import (
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 _ALL = 1_000_000  # tokens, which are more than a hub has
 _NONE_LEFT = "no token is left: where no secret is set either, everybody on that machine may use the jobs API."
+_FIRST = (
+    "it is the first token of a hub without secrets. From now on jobs need a token as HUB_TOKEN, and hooks and tokens "
+    "that of a superuser; or set secrets, HUB_ADMIN_SECRET among them, for the hub and for commands."
+)
 T = TypeVar("T")
 _ID = TOKEN_ID.argument("The id of the token, as `hub token ls` shows it.")
 
@@ -147,14 +151,19 @@ async def revoke(hub: HubApi, token: str = _ID) -> CommandAnswer:
 async def _create(hub: HubApi, body: Row) -> CommandAnswer:
     made = new_secret("" if realm() in (None, DEFAULT) else str(realm()))
     body["sha256"] = digest_of(made)  # a repeat of the call makes no second token
-    answer = await _ask(hub, lambda hub: hub.ask("POST", "admin", "tokens", body=body))
+
+    async def ask(asked: HubApi) -> tuple[Row, bool]:
+        # A hub takes this call without a secret only while it has neither secrets nor tokens.
+        return await asked.ask("POST", "admin", "tokens", body=body), asked is hub and not hub.at.secret
+
+    answer, first = await _ask(hub, ask)
 
     def show() -> None:
         output.put(made)
         of = {"node": "node ", "join": "nodes that join: "}.get(str(answer.get("kind")), "")
         output.note(f"this is token {answer.get('id')} of {of}{answer.get('user')}; it is not shown again.")
 
-    return CommandAnswer({**answer, "token": made}, show)
+    return CommandAnswer({**answer, "token": made}, show, [_FIRST] if first else [])
 
 
 def _rights(token: Row) -> str:

@@ -134,11 +134,13 @@ def test_the_first_token_closes_an_open_hub_but_not_commands_on_its_redis(start_
     assert status(hub) == 200
     first = command("token", "create", "--user", "root", "--superuser")
     assert first.returncode == 0, first.stderr
+    assert [line for line in first.stderr.splitlines() if "first token of a hub without secrets" in line], first.stderr
     assert status(hub) == 401
     refused = command("token", "create", "--user", "eve")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     with_token = command("token", "create", "--user", "ann", "--secret", command.kept(first.stdout.strip()))
     assert TOKEN.fullmatch(with_token.stdout)
+    assert "first token" not in with_token.stderr
     assert command("hook", "ls", HUB_TOKEN=first.stdout.strip()).stdout == "No hooks.\n"
     assert len(command("token", "ls", HUB_TOKEN=first.stdout.strip()).stdout.splitlines()) == 3
     for words in (("token", "ls"), ("hook", "ls"), ("token", "create", "--user", "eve")):
@@ -152,6 +154,7 @@ def test_the_first_token_closes_an_open_hub_but_not_commands_on_its_redis(start_
     on_redis = command("token", "create", "--user", "bob", **poor)
     assert TOKEN.fullmatch(on_redis.stdout), on_redis.stderr
     assert "working straight on Redis" in on_redis.stderr
+    assert "first token" not in on_redis.stderr
     rows = command.json("token", "ls", "--secret", command.kept(first.stdout.strip()))["tokens"]
     assert [row["user"] for row in rows] == ["bob", "ann", "root"]
     done = [command("token", "revoke", row["id"], HUB_REDIS_URL=redis_server.url) for row in rows]
