@@ -18,7 +18,7 @@ from hub.cli.answers import CommandAnswer, holder_name, run_name
 from hub.cli.child import Signals, interruptible
 from hub.cli.choosing import ANY_OF, PREFER, WHERE, BorrowWish, Choice, sort_out
 from hub.cli.command import Work, command
-from hub.cli.connection import Address, HubApi, Row, as_operator, listens, over_http, secret_refused
+from hub.cli.connection import PAGE, Address, HubApi, Row, as_operator, listens, members, over_http, secret_refused
 from hub.cli.inputs import InputEnded, Pair, Usage, check_command, each_once, read_id, read_stem, seconds
 from hub.cli.options import AS_JSON, COMMAND, RUN, SECONDS, SLOT, STEM, TEXT, Input
 from hub.cli.progress import changing_line, is_watched
@@ -299,8 +299,10 @@ async def _give_back(
         except NotFound:
             if token:  # raises if the store was lost and may not know of the lease yet
                 await hub.get("leases", slot, "verify", token=token)
-            if not proof and re.fullmatch("b[0-9]+", slot):
-                return _all_given_back(slot, await hub.ask("POST", "bundles", slot, "return", body={}))
+            if re.fullmatch("b[0-9]+", slot):
+                if not proof:
+                    return _all_given_back(slot, await hub.ask("POST", "bundles", slot, "return", body={}))
+                await _refuse_proof(hub, slot)
             raise NotFound(f"The slot {slot} is not lent.") from None
         if not proof:
             raise HubError(_whose(slot, lease))
@@ -309,6 +311,16 @@ async def _give_back(
     if run and "note" in answer:
         raise HubError(f"The slot {slot} is not lent to run {run}; nothing was changed.")
     return CommandAnswer(answer, f"{slot}: {answer['note']}." if "note" in answer else f"{slot} is given back.")
+
+
+async def _refuse_proof(hub: HubApi, bundle: str) -> None:
+    """Raise a `HubError` that says how to end a bundle, where slots of it are lent."""
+    _, leases = members(await hub.get("sessions", limit=PAGE), "leases")  # those that end first
+    if ids := [str(lease["slotId"]) for lease in leases if lease.get("bundle") == bundle]:
+        raise HubError(
+            f"{bundle} is a bundle. Its holder gives it back with hub return {bundle}; an operator ends its slots "
+            f"one by one: {', '.join(ids)}."
+        )
 
 
 def _all_given_back(bundle: str, answer: Row) -> CommandAnswer:

@@ -234,3 +234,21 @@ def test_nothing_is_lent_to_a_command_that_was_killed_while_it_waited(command: C
     assert ended(one) == 0
     assert leases(command) == []
     assert command("queue", "cancel", place["ticket"]).returncode == 0
+
+
+def test_a_bundle_is_not_ended_by_a_proof_for_one_slot_and_the_refusal_names_its_slots(command: Command):
+    holder = command.start("borrow", LABEL, "--count", "2", "--same-node")
+    wait_until(lambda: len(leases(command)) == 2, why=lambda: holder.err)
+    ids, bundle = [each["slotId"] for each in command.json("leases")["leases"]], leases(command)[0]["bundle"]
+    for proof in (("--force", "--reason", "away"), ("--run", "nightly")):
+        refused = command("return", bundle, *proof)
+        assert (refused.returncode, refused.stdout, refused.stderr) == (
+            1,
+            "",
+            f"hub: {bundle} is a bundle. Its holder gives it back with hub return {bundle}; an operator ends its slots "
+            f"one by one: {', '.join(ids)}.\n",
+        )
+    assert [command("return", each, "--force", "--reason", "away").returncode for each in ids] == [0, 0]
+    gone = command("return", bundle, "--force", "--reason", "away")
+    assert (gone.returncode, gone.stderr) == (1, f"hub: The slot {bundle} is not lent.\n")
+    ended(holder)
