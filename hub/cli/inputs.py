@@ -91,6 +91,18 @@ def read_pair(text: str) -> Pair:
     return Pair(key.strip(), value)
 
 
+def reader(read: Callable[[Any], str]) -> Callable[[str], str]:
+    """Return a reader that refuses what `read` refuses with a `ValueError`, whose text goes on after the value."""
+
+    def parse(text: str) -> str:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"{shown(text)} {error}.") from None
+
+    return parse
+
+
 def read_id(text: str) -> str:
     """Return the id of a node, a slot or a run."""
     trimmed = text.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -75,6 +76,7 @@ def _run(words: Sequence[str]) -> int:
 
 def _usage_sentence(error: Exception) -> str:
     message = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
+    message = re.sub("is not a valid int(eger)?( range)?", "is not a whole number", message)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "hub"
     return f"{message.rstrip('.')}; see `{path} --help`."

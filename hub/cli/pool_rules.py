@@ -9,18 +9,19 @@ from hub.cli.answers import CommandAnswer, Listing, time_of
 from hub.cli.command import Work, command
 from hub.cli.connection import HubApi, Row
 from hub.cli.environment import caller
-from hub.cli.inputs import Usage, span
+from hub.cli.inputs import Usage, reader, span
 from hub.cli.options import Input
+from hub.teams.models import read_pattern
 
 _NONE = "none"
-_PATTERN = Input("PATTERN", str.strip, completing.pools).argument(
+_PATTERN = Input("PATTERN", reader(read_pattern), completing.pools).argument(
     "Labels of pools, in quotes; * stands for any text, as in 'gpu:*'."
 )
 
 
 def _time(most_s: float, bounds: str) -> Callable[[str], float]:
     """Return a reader of durations as `span` has; `none`, which removes a member of a rule, is 0."""
-    read = span(1, most_s, f"{bounds}, or {_NONE},")
+    read = span(1, most_s, f"{bounds}, or {_NONE}")
     return lambda text: 0.0 if text.strip() == _NONE else read(text)
 
 
@@ -71,7 +72,7 @@ async def _set(hub: HubApi, pattern: str, changes: Row) -> CommandAnswer:
 async def unset(hub: HubApi, pattern: str = _PATTERN) -> CommandAnswer:
     """Remove the rule of a pattern, for all hubs."""
     answer = await hub.ask("DELETE", "admin", "pools", pattern, "rules")
-    return CommandAnswer(answer, f"{output.one_line(pattern)} has no rule.")
+    return CommandAnswer(answer, f"{output.one_line(pattern)} has no rule now.")
 
 
 def _sentence(rule: Row) -> str:

@@ -10,7 +10,7 @@ from hub.cli import output
 from hub.cli.answers import Columns, CommandAnswer, Listing, facts, json_of, time_of
 from hub.cli.command import Group, Work
 from hub.cli.connection import JobsApi, Row
-from hub.cli.inputs import given, read_payload, span
+from hub.cli.inputs import Usage, check_one_of, given, read_payload, span
 from hub.cli.jobs import room_of
 from hub.cli.options import FULL_NAME, KEY, MAX_ATTEMPTS, PAYLOAD, PRIORITY, ROOM, SCHEDULE, Input, list_limit
 from hub.jobs.names import GLOBAL
@@ -50,6 +50,9 @@ def add(
     unique_key: str | None = KEY.option("Submit no task while one with this key exists."),
 ) -> Work:
     """Make a schedule, or change the one of that name. Default of --room: the room of the job."""
+    check_one_of(("--cron", cron), ("--every", every))
+    if cron is None and every is None:
+        raise Usage("Say at which times: --cron or --every.")
     options = {
         "cron": cron,
         "everySeconds": every,

@@ -12,12 +12,14 @@ from hub.cli.answers import CommandAnswer, Listing, time_of
 from hub.cli.command import command
 from hub.cli.connection import HubApi, Row
 from hub.cli.environment import caller
-from hub.cli.inputs import Usage, given
+from hub.cli.inputs import Usage, given, reader
 from hub.cli.options import Input
+from hub.teams.models import read_pattern
+from hub.tokens.models import read_team
 
 _NONE = "none"
-_TEAM = Input("TEAM", str.strip).argument("The team, as tokens name it.")
-_PATTERN = Input("PATTERN", str.strip, completing.pools).option(
+_TEAM = Input("TEAM", reader(lambda text: read_team(text.strip()))).argument("The team, as tokens name it.")
+_PATTERN = Input("PATTERN", reader(read_pattern), completing.pools).option(
     "Labels of pools, in quotes; * stands for any text, as in 'gpu:*'.", "--label", default=...
 )
 
@@ -49,7 +51,7 @@ async def set_row(
 async def rm(hub: HubApi, team: str = _TEAM, pattern: str = _PATTERN) -> CommandAnswer:
     """Remove the row of a team for a pattern, for all hubs."""
     answer = await hub.ask("DELETE", "admin", "teams", team, label=pattern)
-    return CommandAnswer(answer, f"{output.one_line(team)} has no row for {output.one_line(pattern)}.")
+    return CommandAnswer(answer, f"{output.one_line(team)} has no row for {output.one_line(pattern)} now.")
 
 
 @command()

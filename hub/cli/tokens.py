@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import typer
 from pydantic import SecretStr
@@ -17,7 +17,7 @@ from hub.cli.command import Group, Work
 from hub.cli.connection import HubApi, Row, secret_source
 from hub.cli.direct import store_settings, store_shown, within_process
 from hub.cli.global_options import realm
-from hub.cli.inputs import Usage, check_one_of, given, shown
+from hub.cli.inputs import Usage, check_one_of, given, reader, shown
 from hub.cli.options import TOKEN_ID, Input
 from hub.errors import Forbidden, HubUnavailable, Unauthorized
 from hub.settings.realms import DEFAULT
@@ -46,16 +46,6 @@ _ID = TOKEN_ID.argument("The id of the token, as `hub token ls` shows it.")
 app = Group(help="Make, list and revoke the tokens of users and of nodes.")
 
 
-def _reader(read: Callable[[Any], str]) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise typer.BadParameter(f"{shown(text)} {error}.") from None
-
-    return parse
-
-
 def _read_scope(text: str) -> str:
     if text not in SCOPES:
         raise typer.BadParameter(f"{shown(text)} is none of {', '.join(SCOPES)}.")
@@ -69,23 +59,23 @@ def _read_days(text: str) -> float:
     return float(number) * _DAYS[unit]
 
 
-_NAME = Input("NAME", _reader(read_name))
+_NAME = Input("NAME", reader(read_name))
 
 
 @app.add("create", "superuser")
 def create(
     hub: HubApi,
     user: str | None = _NAME.option("The name of the user."),
-    node: str | None = Input("NODE", _reader(read_node)).option("Make a token of this node instead."),
+    node: str | None = Input("NODE", reader(read_node)).option("Make a token of this node instead."),
     join: str | None = _NAME.option("Make a join token of this name instead: nodes exchange it for their own."),
-    user_id: str | None = Input("UUID", _reader(read_user)).option("The id of the user. Default: made from the name."),
+    user_id: str | None = Input("UUID", reader(read_user)).option("The id of the user. Default: made from the name."),
     superuser: bool = Option(False, "--superuser", help="Give the user the rights of a superuser."),
     scope: list[str] | None = Input("|".join(SCOPES), _read_scope).option(
         "Allow only this scope. Repeatable. Default: all."
     ),
     room: list[str] | None = Input("ROOM").option("Allow only this room, and reading @global. Repeatable."),
     label: list[str] | None = Input("PATTERN").option("Borrow only such labels, as 'gpu:*'. Repeatable. Default: all."),
-    team: str | None = Input("TEAM", _reader(read_team)).option("The team for which the user borrows."),
+    team: str | None = Input("TEAM", reader(read_team)).option("The team for which the user borrows."),
     max_priority: int | None = Option(None, min=-100, max=100, help="The highest priority to borrow with."),
     expires: float | None = Input("DAYS", _read_days).option("Refuse the token after this time, as 90d or 12h."),
 ) -> Work:

@@ -152,7 +152,8 @@ def too_much(supply: Mapping[str, int], rows: Iterable[TeamRow]) -> dict[str, st
     for row in rows:
         promised[row.pattern] = promised.get(row.pattern, 0) + row.guarantee
     return {
-        pattern: f"the guarantees under {pattern} are {sum_} slots together, and {supply.get(pattern, 0)} are published"
+        pattern: f"the guarantees under {pattern} are {sum_} slot{'' if sum_ == 1 else 's'} together, and "
+        f"{supply.get(pattern, 0)} {'is' if supply.get(pattern) == 1 else 'are'} published"
         for pattern, sum_ in promised.items()
         if sum_ > supply.get(pattern, 0)
     }

@@ -28,7 +28,7 @@ def test_a_rule_is_set_shown_changed_and_removed(own_command: Command):
     assert rows(own_command("pool", "rules", "--wide").stdout)[1][:7] == ["gpu:*", "4", "h", "30", "min", "1", "min"]
     assert own_command.json("pool", "set", "gpu:*", "--idle", "none")["idleSeconds"] is None
     assert own_command.json("pool", "rules")["rules"][0]["maxHoldSeconds"] == 14_400
-    assert own_command("pool", "unset", "gpu:*").stdout == "gpu:* has no rule.\n"
+    assert own_command("pool", "unset", "gpu:*").stdout == "gpu:* has no rule now.\n"
     assert own_command("pool", "rules").stdout.startswith("No pool has a rule")
 
 
@@ -38,7 +38,7 @@ def test_a_rule_is_set_shown_changed_and_removed(own_command: Command):
         (["gpu:*"], "Say what to change"),
         (["gpu:*", "--idle", "soon"], "is not a time"),
         (["gpu:*", "--idle", "10s", "--warn", "10s"], "warnSeconds must be less"),
-        (["g pu", "--idle", "10s"], "a pattern has"),
+        (["g pu", "--idle", "10s"], "'g pu' must be 1 to 200"),
     ],
     ids=str,
 )

@@ -44,7 +44,7 @@ def test_a_row_is_set_shown_and_removed(own_command: Command):
     assert found["ml"][4:9] == ["0", "0", "1", "8", "2.5"]
     assert found["web"][4:9] == ["0", "0", "0", "none", "1"]
     assert {row["team"] for row in own_command.json("team", "ls")["teams"]} == {"ml", "web"}
-    assert own_command("team", "rm", "ml", "--label", "gpu:*").stdout == "ml has no row for gpu:*.\n"
+    assert own_command("team", "rm", "ml", "--label", "gpu:*").stdout == "ml has no row for gpu:* now.\n"
     assert own_command("team", "rm", "web", "--label", "gpu:*").returncode == 0
     assert own_command("team", "ls").stdout.startswith("No team has a row")
 

@@ -66,7 +66,7 @@ async def test_guarantees_above_the_supply_are_taken_with_a_warning(fleet: Teams
     words = "the guarantees under gpu:a100 are 3 slots together, and 2 are published"
     assert warned["warning"] == words
     warnings = (await fleet.api.get("/teams", headers=ADMIN)).json()["warnings"]
-    assert warnings == [words, "the guarantees under gpu:* are 1 slots together, and 0 are published"]
+    assert warnings == [words, "the guarantees under gpu:* are 1 slot together, and 0 are published"]
 
 
 async def test_freed_slots_go_to_teams_by_guarantee_then_by_weight(fleet: Teams) -> None:
