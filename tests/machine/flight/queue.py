@@ -77,9 +77,11 @@ class Queue(Wants):
         return int(found) if found else None
 
     def is_capped(self, label: str) -> bool:
-        """Return whether as much is lent as its cap allows, by what is lent and not by what is counted."""
+        """Return whether as much is lent, or kept for the bundle that reserves, as its cap allows, by what is lent and
+        not by what is counted."""
         lent = sum(self.redis.hget(f"session:{slot}", "labelKey") == label for slot in OF)
-        return 0 < (self.cap_of(label) or 0) <= lent
+        kept = int(self.redis.hget(KEYS.reserver, f"units:{label}") or 0)
+        return 0 < (self.cap_of(label) or 0) <= lent + kept
 
     def was_given(self, call: Call, box: Box, key: str) -> None:
         label, token, known = call.body["labelKey"], int(call.answer["leaseToken"]), set(self.told)
