@@ -248,7 +248,7 @@ def test_a_bundle_is_not_ended_by_a_proof_for_one_slot_and_the_refusal_names_its
             f"hub: {bundle} is a bundle. Its holder gives it back with hub return {bundle}; an operator ends its slots "
             f"one by one: {', '.join(ids)}.\n",
         )
-    assert [command("return", each, "--force", "--reason", "away").returncode for each in ids] == [0, 0]
+    assert command("return", ids[0], "--force", "--reason", "away").returncode == 0
+    ended(holder)  # it gives the other one back
     gone = command("return", bundle, "--force", "--reason", "away")
     assert (gone.returncode, gone.stderr) == (1, f"hub: The slot {bundle} is not lent.\n")
-    ended(holder)

@@ -4,7 +4,8 @@ command.finish('store/switch_expire', {
   'expire',  -- 'true' | 'false' | '' for the setting of each hub
   'by',      -- the caller who switches it
 }, function(a)
-  local at = times.text(store.now_ms)
+  local last_ms = times.parse(redis.call('HGET', keys.store, 'expire_at') or '') or 0
+  local at = times.text(math.max(store.now_ms, last_ms + 1))  -- later than the one before, also in the same millisecond
   if (redis.call('HGET', keys.store, 'expire') or '') ~= a.expire then
     history.note('sweep.switched', 'expire', a.expire, 'by', a.by, 'why', a.expire == '' and 'cleared' or '')
   end
