@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ def command(command: Command, tmp_path: Path) -> Iterator[Command]:
     command.environment["XDG_RUNTIME_DIR"] = str(tmp_path)
     yield command
     for record in records(tmp_path):
-        if alive(keeper := json.loads(record.read_text())["keeper"]):
-            os.kill(keeper, signal.SIGKILL)
+        with suppress(FileNotFoundError):  # its keeper has ended meanwhile
+            if alive(keeper := json.loads(record.read_text())["keeper"]):
+                os.kill(keeper, signal.SIGKILL)
 
 
 def records(tmp_path: Path) -> list[Path]:
