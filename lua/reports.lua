@@ -18,9 +18,10 @@ local function has_ended(slot, token, holder)
   return not (of_secret == token and ended == token and holders.of(holder).user_id ~= '')
 end
 
--- Return whether the store may have lost leases of a bundle, which nodes and hubs may yet report: not of one that has ended since.
+-- Return whether the store may have lost leases of a bundle, which nodes and hubs may yet report: not of one that has ended since, nor of
+-- one that no hub gave, whose number has 19 digits.
 function reports.is_bundle_missing(id)
-  return store.hearing and reports.is_lost(string.sub(id, 2)) and redis.call('HEXISTS', keys.ended, id) == 0
+  return #id == 20 and store.hearing and reports.is_lost(string.sub(id, 2)) and redis.call('HEXISTS', keys.ended, id) == 0
 end
 
 -- Return whether to believe a node or a hub that says that the lease with this token is running: it was made in what the store has

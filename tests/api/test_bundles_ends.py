@@ -102,6 +102,9 @@ async def test_a_node_brings_a_bundle_back_that_no_hub_remembers(make_api, redis
             assert (await end(api, found["bundle"], act)).json()["code"] == "settling"
         await hub.clock.tick()
         redis.hincrby("hub:store", "clock_ms", SETTLE_MS + 1)
+        for act in ("renew", "return"):
+            assert (await end(api, found["bundle"], act)).json()["code"] == "settling"
+            assert (await end(api, "b17", act)).json().get("code") != "settling", "no hub gives such an id"
         body = {"nodeId": "n1", "slots": [{"label": LABEL, "slotId": slot} for slot in slots]}
         await api.post("/node/register", json={**body, "lent": orders["lent"], "lentFor": orders["lentFor"]})
         assert {each["bundle"] for each in (await sessions(api)).values()} == {found["bundle"]}
