@@ -49,10 +49,10 @@ class TeamRow(NamedTuple):
 
 
 class TeamNow(NamedTuple):
-    """What a team has of the pools of a pattern. `waiting` counts its borrows that wait, those of several slots, which
-    are `bundles` of them, as one each. Room under its ceiling is kept for `kept` leases of the bundle that reserves.
-    `share` says which team is next: the one with the least; None at its ceiling. `due` is what it is entitled to of the
-    slots that are published.
+    """The part of a team in the pools of a pattern. `waiting` counts its borrows that wait, those of several slots,
+    which are `bundles` of them, as one each. Room under its ceiling is kept for `kept` leases of the bundle that
+    reserves. `share` says which team is next: the one with the least; None at its ceiling. `due` is what it is entitled
+    to of the slots that are published.
     """
 
     team: str

@@ -119,12 +119,17 @@ def test_what_is_lost_is_set_aside_no_more(fleet: Bundles, waiting: str, how: st
     assert len(fleet.held_by(waiting)) == 3
 
 
-def test_a_bundle_chooses_another_node_when_its_own_is_lost(fleet: Bundles) -> None:
-    slots, others = fleet.node("m", 2), fleet.node("k", 2)
-    acts.lend_all(fleet, slots + others)
+def reserve_on_one_of_two(fleet: Bundles) -> tuple[str, str, str]:
+    """Let a bundle for one node reserve where all slots of two nodes are lent; return its ticket and both nodes, first
+    the one that it has chosen."""
+    acts.lend_all(fleet, fleet.node("m", 2) + fleet.node("k", 2))
     ticket = acts.reserve(fleet, GPU2, same_node=True)
     node = str(fleet.redis.hget("hub:reserver", "node"))
-    other = {"m": "k", "k": "m"}[node]
+    return ticket, node, {"m": "k", "k": "m"}[node]
+
+
+def test_a_bundle_chooses_another_node_when_its_own_is_lost(fleet: Bundles) -> None:
+    ticket, node, other = reserve_on_one_of_two(fleet)
     fleet.give_back(f"{node}-1")
     assert acts.set_aside(fleet) == {f"{node}-1"}
     fleet.give_back(f"{other}-1")
@@ -137,11 +142,7 @@ def test_a_bundle_chooses_another_node_when_its_own_is_lost(fleet: Bundles) -> N
 
 
 def test_a_bundle_that_chooses_another_node_keeps_nothing_of_the_one_before(fleet: Bundles) -> None:
-    slots, others = fleet.node("m", 2), fleet.node("k", 2)
-    acts.lend_all(fleet, slots + others)
-    ticket = acts.reserve(fleet, GPU2, same_node=True)
-    node = str(fleet.redis.hget("hub:reserver", "node"))
-    other = {"m": "k", "k": "m"}[node]
+    ticket, node, other = reserve_on_one_of_two(fleet)
     fleet.give_back(f"{node}-1")
     assert acts.set_aside(fleet) == {f"{node}-1"}
     acts.withdraw(fleet, f"{node}-2")
@@ -155,13 +156,10 @@ def test_a_bundle_that_chooses_another_node_keeps_nothing_of_the_one_before(flee
 
 
 def test_a_bundle_chooses_another_node_when_its_own_drains(fleet: Bundles) -> None:
-    slots, others = fleet.node("m", 2), fleet.node("k", 2)
-    acts.lend_all(fleet, slots + others)
-    ticket = acts.reserve(fleet, GPU2, same_node=True)
-    node = str(fleet.redis.hget("hub:reserver", "node"))
+    ticket, node, other = reserve_on_one_of_two(fleet)
     acts.drain(fleet, node)
     assert fleet.round() == (ticket, 0)
-    assert fleet.redis.hget("hub:reserver", "node") == {"m": "k", "k": "m"}[node]
+    assert fleet.redis.hget("hub:reserver", "node") == other
 
 
 def test_a_bundle_that_is_more_than_what_is_left_reserves_no_more(fleet: Bundles, waiting: str) -> None:

@@ -1,4 +1,4 @@
-"""No team has more than its ceiling, by whatever road; and nobody waits beside a slot that it may have."""
+"""No team has more than its ceiling, however it borrows; and no borrow waits beside a slot that it may have."""
 
 from __future__ import annotations
 

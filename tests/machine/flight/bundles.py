@@ -28,7 +28,7 @@ AWAY_S = 7.0  # for so long a caller may be away before what is set aside for it
 
 @dataclass(eq=False)
 class Bundle:
-    """What a borrower was told that it holds together."""
+    """The slots that a borrower was told it holds together."""
 
     id: str
     together: bool
@@ -235,7 +235,7 @@ class Bundles(Queue):
         return ""
 
     def aside(self) -> str:
-        """Return the slots that are set aside for nobody."""
+        """Return the slots that are set aside although no bundle reserves."""
         awaited = self.now_s - self.awaited_s < AWAY_S
         found = set() if awaited else self.redis.smembers(KEYS.reserved)
         return f"{sorted(found)} are set aside for nobody" if found else ""
