@@ -13,7 +13,7 @@ function bundle_supply.take(wish, of)
           found[u] = choosing.take(cell.pool, cell.slot) or false
           if not found[u] then wish.missing[cell.slot] = true end
         elseif unit.want ~= '' then
-          found[u] = choosing.of_classes(cell.pool, function(class) return class == cell.class end) or false
+          found[u] = choosing.of_classes(cell.pool, {cell.class}) or false
         else
           found[u] = supply.take(cell.pool) or false
         end

@@ -4,9 +4,8 @@ local choosing = {}
 -- Take a slot out of the free list of its pool. Returns it as `supply.take` does; nil where it is not there any more, as when another
 -- program has taken it, or where its node is suspect. It is in no index of free slots afterwards.
 local function take(pool, slot)
-  local item, class, warm = unpack(redis.call('HMGET', keys.slot(slot), 'item', 'class', 'warm'))
-  local found = item and supply.record_of(pool, item, slot)
-  local taken = found and free_slots.remove(pool, slot, item)
+  local found, class, warm = supply.record_of(pool, nil, slot, 'class', 'warm')
+  local taken = found and free_slots.remove(pool, slot, found.item)
   classes.leave(slot, pool, class, warm)
   if not taken then free_slots.forget_taken(pool) return nil end
   found.class = class
@@ -30,19 +29,16 @@ local function oldest(index)
   return first[1], tonumber(first[2]), true
 end
 
--- Take the slot of a pool that has been free for longest of those whose class suits; one that is about to be replaced comes last.
-function choosing.of_classes(pool, suits)
+-- Take the slot of a pool that has been free for longest of those of some classes; one that is about to be replaced comes last.
+function choosing.of_classes(pool, among)
   while call_state.looks > 0 do
-    local heads = redis.call('ZRANGE', keys.free_classes(pool), 0, -1, 'WITHSCORES')
     local best, best_since, best_marked, index
-    for i = 1, #heads, 2 do
-      if best and not best_marked and best_since <= tonumber(heads[i + 1]) then break end
-      local its_index = suits(heads[i]) and keys.free_in(pool .. ' ' .. heads[i])
-      if its_index then
-        local slot, since, marked = oldest(its_index)
-        local better = not best or (best_marked and not marked) or (best_marked == marked and since < best_since)
-        if slot and better then best, best_since, best_marked, index = slot, since, marked, its_index end
-      end
+    for class, bound in class_heads.of(pool, among) do
+      if best and not best_marked and best_since <= bound then break end
+      local its_index = keys.free_in(pool .. ' ' .. class)
+      local slot, since, marked = oldest(its_index)
+      local better = not best or (best_marked and not marked) or (best_marked == marked and since < best_since)
+      if slot and better then best, best_since, best_marked, index = slot, since, marked, its_index end
     end
     local found = best and take(pool, best)
     if found or not best then return found end
@@ -52,9 +48,8 @@ function choosing.of_classes(pool, suits)
 end
 
 -- Take a slot of a pool that suits a want ('' for any): the first in which one of the preferred keys is warm, the keys in their order; else
--- the one that has been free for longest.
-function choosing.find(pool, want, prefer)
-  if want ~= '' and redis.call('EXISTS', keys.free_classes(pool)) == 0 then return nil end
+-- the one that has been free for longest. `among` are the classes that suit.
+local function find(pool, want, prefer, among)
   if pools.under_maintenance(pool) or served_caps.reached(pool) or teams.is_full(pool) then return nil end
   for key in string.gmatch(prefer, '%S+') do
     for _, slot in ipairs(redis.call('ZRANGE', keys.warm(pool .. ' ' .. key), 0, 127)) do
@@ -64,14 +59,15 @@ function choosing.find(pool, want, prefer)
     end
   end
   if want == '' then return supply.take(pool) end
-  return choosing.of_classes(pool, function(class) return wants.suits(want, class) end)
+  return choosing.of_classes(pool, among)
 end
 
 -- Return what `matching.find` is to be given for a ticket: a function that takes a slot of a pool as the ticket wants and prefers it, and
 -- the classes that suit, nil for any slot.
 function choosing.taker(want, prefer)
   if want == '' and prefer == '' then return supply.take, nil end
-  return function(pool) return choosing.find(pool, want, prefer) end, want ~= '' and classes.suiting(want) or nil
+  local among = want ~= '' and classes.suiting(want) or nil
+  return function(pool) return find(pool, want, prefer, among) end, among
 end
 
 return choosing

@@ -18,13 +18,13 @@ function classes.all()
   return all[name].list
 end
 
--- Return the existing classes whose slots suit a want.
+-- Return the existing classes whose slots suit a want, as a list and as a set in one table.
 function classes.suiting(want)
   local now, known = stamp(), suiting[want]
   if known and known.stamp == now then return known.list end
   local list = {}
   for _, class in ipairs(classes.all()) do
-    if wants.suits(want, class) then list[#list + 1] = class end
+    if wants.suits(want, class) then list[#list + 1], list[class] = class, true end
   end
   if kept >= 5000 then suiting, kept = {}, 0 end
   if not suiting[want] then kept = kept + 1 end

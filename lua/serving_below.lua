@@ -39,7 +39,7 @@ function serving_below.serve(below)
     if not label then return end
     local found
     if class and not pools.under_maintenance(pool) then
-      found = choosing.of_classes(pool, function(each) return each == class end)
+      found = choosing.of_classes(pool, {class})
     elseif not class then
       found = teams.of(pool) and supply.take(pool) or not teams.of(pool) and matching.find(label)
     end

@@ -8,7 +8,7 @@ function serving_classes.pool(pool)
   for _, class in ipairs(redis.call('ZRANGE', keys.free_classes(pool), 0, -1)) do
     while call_state.served < 32 do
       local waiter = waiters.next(pool, class)
-      local found = waiter and choosing.of_classes(pool, function(each) return each == class end)
+      local found = waiter and choosing.of_classes(pool, {class})
       if not found then break end
       handoffs.hand_on(waiter, found)
       call_state.served = call_state.served + 1

@@ -1,14 +1,16 @@
 -- Supply: which slot of a pool is lent next.
 local supply = {}
 
--- Return the slot of an item: slot item pool node part own_idle_ms reported; nil unless its record says that it is free in this pool.
-function supply.record_of(pool, item, slot)
+-- Return the slot of an item, nil for the item that its record names: slot item pool node part own_idle_ms reported; nil unless the record
+-- says that it is free in this pool. Two further fields of the record follow, where they are named.
+function supply.record_of(pool, item, slot, ...)
   local known = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms', 'reported',
-    'unwell', 'barred')
-  if known[1] ~= item or known[2] ~= pool or known[3] ~= 'free' or known[8] or known[9] then return nil end
-  return {slot = slot, item = item, pool = pool, node = known[4], part = known[5], own_idle_ms = known[6],
+    'unwell', 'barred', ...)
+  local is_free = known[1] and known[1] == (item or known[1]) and known[2] == pool and known[3] == 'free'
+  if not is_free or known[8] or known[9] then return nil, known[10], known[11] end
+  return {slot = slot, item = known[1], pool = pool, node = known[4], part = known[5], own_idle_ms = known[6],
     reported = known[7], token = false, label = false, run = false, holder = false, ttl_ms = false, idle_ms = false, listed = false,
-    class = false}
+    class = false}, known[10], known[11]
 end
 
 -- Return the slot of an item that was taken out of its list, and make its record if another program put it there; nil when it must not

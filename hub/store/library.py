@@ -27,9 +27,9 @@ MODULES = (
     # capacity
     "pools", "orders", "slot_digests", "drains", "items", "caps", "wants", "classes", "free_slots", "patterns",
     "pool_rules", "teams", "shared", "turns", "alternatives", "team_turns", "team_shares", "team_counts",
-    "bundle_wishes", "bundle_line", "listings", "team_listings", "team_lines", "class_listings", "lines",
-    "line_limits", "class_counts", "slot_classes", "served_caps", "reserved_slots", "revocations", "lease_limits",
-    "suspects", "lease_texts", "freshness", "holds", "kept_holds", "held_slots", "slots", "belonging",
+    "bundle_wishes", "bundle_line", "listings", "team_listings", "team_lines", "class_listings", "class_heads",
+    "lines", "line_limits", "class_counts", "slot_classes", "served_caps", "reserved_slots", "revocations",
+    "lease_limits", "suspects", "lease_texts", "freshness", "holds", "kept_holds", "held_slots", "slots", "belonging",
     "node_processes", "liveness", "reports", "queue_order", "attempts", "tickets", "usage", "usage_days", "bundles",
     "leases", "endings", "foreign_items", "supply", "choosing", "matching", "fast_borrow", "fits", "team_tickets",
     "team_waiters", "waiters", "handoffs", "bundle_plans", "published_pools", "bundle_limits", "bundle_cells",
