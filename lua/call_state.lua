@@ -38,7 +38,7 @@ function call_state.begin()
   call_state.listening = nil       -- whether any hub listens for events; nil until that was asked
   call_state.to_settle = 200           -- how many more waiting tasks may be told in this call that a parent is over
   call_state.settles = nil             -- true while chains.go_on runs
-  call_state.created = nil         -- how many classes were made in this call
+  call_state.lines_asked = 0       -- how many lines of tickets were held against new classes in this call
   call_state.entered = nil         -- how many slots with a class have entered a free list in this call
   call_state.last_us = nil         -- the last instant of store.next_us; nil until it was read
 end

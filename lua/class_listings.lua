@@ -1,25 +1,25 @@
 -- Listings of a class: what is listed under it when it comes, and forgotten when no slot has it any more.
 local class_listings = {}
 
--- Call a function with each label and want that tickets have.
-local function each_line(visit)
-  for _, line in ipairs(redis.call('SMEMBERS', keys.all_lines)) do visit(string.match(line, '^(.*)\t(.*)$')) end
-end
+local AT_ONCE = 250  -- lines; each takes about 15 us
 
--- List under a new class all labels that it suits: each key is written once, as there may be many.
-function class_listings.ask(class)
+-- List under a class the labels that it suits of some 250 lines, from a cursor on, '0' at first: each key is written once. Returns the
+-- cursor of the lines that are left, nil for none, and how many there were.
+function class_listings.ask(class, cursor)
   local heads, members, listed = {}, {}, {}
   local function note(key, score, member)
     local of = members[key] or {}
     members[key], of[#of + 1], of[#of + 2] = of, score, member
   end
-  each_line(function(label, want)
+  local left, some_lines = unpack(redis.call('SSCAN', keys.all_lines, cursor, 'COUNT', AT_ONCE))
+  for _, line in ipairs(some_lines) do
+    local label, want = string.match(line, '^(.*)\t(.*)$')
     local first = wants.suits(want, class) and redis.call('ZRANGE', keys.want_line(label .. ' ' .. want), 0, 0, 'WITHSCORES')
     if first and first[1] then
       note(keys.fitting(label .. ' ' .. class), first[2], want)
       if not heads[label] then heads[label], listed[#listed + 1] = true, label end
     end
-  end)
+  end
   for at = 1, #listed, 500 do
     local some = {unpack(listed, at, at + 499)}
     for i, turn in ipairs(redis.call('ZMSCORE', keys.turns, unpack(some))) do
@@ -33,25 +33,39 @@ function class_listings.ask(class)
   for key, of in pairs(members) do
     for at = 1, #of, 1000 do redis.call('ZADD', key, unpack(of, at, math.min(#of, at + 999))) end
   end
+  return left ~= '0' and left or nil, #some_lines
+end
+
+-- List under a class all labels that it suits.
+function class_listings.ask_all(class)
+  local cursor = '0'
+  while cursor do cursor = class_listings.ask(class, cursor) end
 end
 
 -- Forget what is listed under a class that no slot has any more.
 function class_listings.forget(class)
-  local seen = {}
-  each_line(function(label)
-    if seen[label] then return end
-    seen[label] = true
-    redis.call('SREM', keys.parked(label), class)
-    if redis.call('DEL', keys.fitting(label .. ' ' .. class)) == 0 then return end
-    listings.unlist(label, class)
-  end)
+  local gone, seen = {}, {}
+  local function note(key)
+    if not seen[key] then seen[key], gone[#gone + 1] = true, key end
+  end
+  for _, line in ipairs(redis.call('SMEMBERS', keys.all_lines)) do
+    local label = string.match(line, '^(.*)\t')
+    local fitting = keys.fitting(label .. ' ' .. class)
+    if not seen[fitting] then
+      note(fitting)
+      if store.has_caps then redis.call('SREM', keys.parked(label), class) end
+      for _, place in ipairs(turns.stems(label)) do note(keys.fit(place .. ' ' .. class)) end
+    end
+  end
+  note(keys.fit('* ' .. class))
+  for at = 1, #gone, 1000 do redis.call('DEL', unpack(gone, at, math.min(#gone, at + 999))) end
 end
 
 -- List all labels anew, after the way in which labels and pools match has changed.
 function class_listings.list_anew()
   for _, class in ipairs(store.matching and classes.all() or {}) do
     class_listings.forget(class)
-    class_listings.ask(class)
+    class_listings.ask_all(class)
   end
 end
 

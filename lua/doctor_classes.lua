@@ -56,7 +56,7 @@ function doctor_classes.repair(slot)
     class = false
   elseif class and redis.call('SADD', keys.classes, class) == 1 then
     classes.changed()
-    class_listings.ask(class)
+    class_listings.ask_all(class)
   end
   if not record.hidden then return end
   classes.enter(slot, record.pool, class, record.warm, store.now_us)
@@ -71,10 +71,7 @@ function doctor_classes.repair_count(pool, class, was, count)
   if (redis.call('HGET', key, field) or '0') ~= was then return end
   if count ~= '0' then return redis.call('HSET', key, field, count) and 0 end
   if pool ~= '' then return redis.call('HDEL', key, field) and 0 end
-  class_listings.forget(class)
-  redis.call('DEL', key)
-  redis.call('SREM', keys.classes, class)
-  classes.changed()
+  class_counts.drop(class)
 end
 
 return doctor_classes

@@ -7,15 +7,13 @@ local slot_classes = {}
 function slot_classes.set(slot, pool, attributes, warm, most)
   local before = redis.call('HMGET', keys.slot(slot), 'class', 'warm')
   local class, note = attributes ~= '' and string.sub(redis.sha1hex(attributes), 1, 16), ''
-  if class and class ~= before[1] and redis.call('EXISTS', keys.slot_class(class)) == 0 then
+  if class and class ~= before[1] then
     local ends = before[1] and redis.call('HGET', keys.slot_class(before[1]), 'slots') == '1' and 1 or 0
-    if redis.call('SCARD', keys.classes) - ends >= most then
+    if redis.call('EXISTS', keys.slot_class(class)) == 0 and not class_counts.has_room(most + ends) then
       class, note = false, 'too-many-classes'
       redis.call('SADD', keys.unclassed, slot)
-    elseif most < math.huge and not class_counts.may_create() then
+    elseif not class_counts.make(class, attributes, most == math.huge) then
       return false, 'again'
-    else
-      class_counts.create(class, attributes)
     end
   end
   if note == '' then redis.call('SREM', keys.unclassed, slot) end

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from hub.observability.logs import get_logger
 
-ROUNDS_MAX = 100  # calls for one batch of slots of which each call gives only some a class
+ROUNDS_MAX = 1_024  # calls for one batch of slots: 256 classes, 1,000 lines that wait, 250 of them in a call
 TOLD_S = 60.0  # a slot without a class is named in the log, at most one so often
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -19,9 +19,9 @@ _log = get_logger("hub.capacity")
 async def until_classed(
     node: str, slots: Sequence[T], id_of: Callable[[T], str], send: Callable[[Sequence[T]], Awaitable[list[Row]]]
 ) -> list[Row]:
-    """Send slots of a node, and send those again that are answered with the note `again`, because a script gives only
-    some slots a new class. Return a row of each slot: the words of its first answer, and as last member its last note;
-    no row where `send` returns none. A slot without a class is named in the log."""
+    """Send slots of a node, and send those again that are answered with the note `again`, because a script makes a new
+    class only in part while many wait. Return a row of each slot: the words of its first answer, and as last member its
+    last note; no row where `send` returns none. A slot without a class is named in the log."""
     found: dict[int, Row] = {}
     left = list(range(len(slots)))
     for _ in range(ROUNDS_MAX):

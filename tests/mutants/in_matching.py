@@ -6,6 +6,7 @@ from tests.mutants.mistakes import Mistake
 
 BOUNDS = "tests/machine/test_turn_bounds.py"
 _SCRIPTS = "tests/capacity/matching/test_scripts.py"
+_FAULTS = "tests/capacity/matching/test_faults.py"
 MATCHING = (
     Mistake(
         "listings.lua",
@@ -15,8 +16,18 @@ MATCHING = (
         file=BOUNDS,
     ),
     Mistake(
-        "class_counts.lua", "  class_listings.ask(class)\n", "",
+        "class_counts.lua", "    cursor, count = class_listings.ask(class, cursor)\n", "    cursor, count = nil, 0\n",
         "tickets that wait are not listed under a class that is new",
+    ),
+    Mistake(
+        "class_listings.lua", "  return left ~= '0' and left or nil, #some_lines\n", "  return nil, #some_lines\n",
+        "a new class is held against the first lines alone where many wait",
+        test="made_in_several_calls", file=_FAULTS,
+    ),
+    Mistake(
+        "class_counts.lua", "> 60000 then", "> 6000 then",
+        "a class that is still being made loses its room to another",
+        test="nobody_goes_on_making", file=_FAULTS,
     ),
     Mistake(
         "class_counts.lua", "  class_listings.forget(class)\n", "",
@@ -88,8 +99,8 @@ MATCHING = (
         "a slot that is about to be replaced is lent although another class has one that is not",
     ),
     Mistake(
-        "choosing.lua", "local taken = found and free_slots.remove(pool, slot, item)",
-        "local taken = found and {free_slots.remove(pool, slot, item)}",
+        "choosing.lua", "local taken = found and free_slots.remove(pool, slot, found.item)",
+        "local taken = found and {free_slots.remove(pool, slot, found.item)}",
         "a slot is lent that another program has taken out of the list",
     ),
     Mistake(

@@ -13,7 +13,8 @@ class OfMatching(Section):
     owner = "hub/capacity/"
 
     slot_class = Each(
-        "hub:class:{class}", "hash", "attributes that slots have, as JSON, and how many slots have them",
+        "hub:class:{class}", "hash", "attributes that slots have, as JSON, and how many slots have them; "
+        "`cursor` and `asked_ms` while it is made",
         "with its last slot",
     )  # fmt: skip
     classes = One("hub:classes", "set", "classes that slots have", "a member with its last slot")

@@ -100,15 +100,56 @@ def test_the_last_of_many_pools_is_found_if_it_alone_suits(fleet):
     assert fleet.borrow(("gpu", "vram >= 80"), wait=0) == "s299"
 
 
+def until_made(fleet, slot, attributes, between):
+    """Publish a slot until its class is made, calling `between` after the first call; return how many calls it took."""
+    assert fleet.publish(slot, attributes=attributes) == "again"
+    between()
+    calls = 2
+    while fleet.publish(slot, attributes=attributes) == "again":
+        calls += 1
+    return calls
+
+
+def test_a_class_is_made_in_several_calls_while_many_lines_wait_and_misses_none(fleet):
+    waiting = [fleet.borrow((f"gpu:a:l{number % 300}", f"vram >= {number}")) for number in range(600)]
+    late = []
+
+    def between():
+        for ticket in waiting[:600:7]:
+            fleet.direct.call("queue/cancel", ticket=ticket, recalled="", by="")
+        late.extend(fleet.borrow((f"gpu:a:l{number}", "vram > 39"), priority=9) for number in range(290, 310))
+
+    assert until_made(fleet, "s1", {"vram": 1000}, between) in (3, 4)
+    assert not fleet.direct.examine()
+    served = [ticket for ticket in waiting if ticket not in waiting[:600:7]]
+    for _ in range(len(served) + len(late)):
+        holder = fleet.holder("s1")
+        (served if holder in served else late).remove(holder)
+        fleet.give_back("s1")
+    assert (served, late, fleet.leftovers()) == ([], [], set())
+
+
+def test_a_class_that_nobody_goes_on_making_gives_its_room_back_after_a_minute(fleet):
+    for number in range(600):
+        fleet.borrow(("gpu:a", f"temp == {number}"))
+    assert fleet.publish("s1", attributes=A40, most=1) == "again"
+    fleet.direct.wait(60_000)
+    assert fleet.publish("s2", attributes=A80, most=1) == "too-many-classes"
+    fleet.direct.wait(1)
+    assert fleet.publish("s2", attributes=A80, most=1) == "again"
+
+
 def test_one_call_makes_few_classes_while_many_lines_wait_and_says_which_slots_are_left(fleet):
     for number in range(400):
         fleet.borrow(("gpu:a", f"temp == {number}"))
-    for number in range(4):
-        fleet.publish(f"s{number}", attributes={"vram": number})
-    slots = [(f"s{number}", {"vram": 100 + number}) for number in range(4)]
-    _, words, notes = described(fleet, *slots)
-    assert (words, notes) == (["set"] * 4, ["", "", "again", "again"])
-    assert described(fleet, *slots)[2] == ["", "", "", ""]
+    slots = [(f"s{number}", {"vram": number}) for number in range(4)]
+    for slot, _ in slots:
+        fleet.publish(slot)
+    answers = [described(fleet, *slots) for _ in range(8)]
+    assert all(words == ["set"] * 4 for _, words, _ in answers)
+    left = [notes.count("again") for _, _, notes in answers]
+    assert left == sorted(left, reverse=True)
+    assert (left[0], left[-1]) == (4, 0)
 
 
 def test_more_slots_than_a_call_looks_at_taken_by_another_program_hide_no_free_one(fleet):
