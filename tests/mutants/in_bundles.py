@@ -85,6 +85,11 @@ BUNDLES = (
         "test_no_more_is_set_aside_than_is_needed", _ASIDE,
     ),
     Mistake(
+        "reserve_turns.lua", "  if not hubs.is_heard(t.hub) then\n", "  if false then\n",
+        "a round lends to a bundle whose hub is silent",
+        "test_a_bundle_whose_hub_is_silent_is_not_lent", _ASIDE,
+    ),
+    Mistake(
         "reserver.lua", " or not hubs.is_heard(t.hub) then return nil end", " then return nil end",
         "slots are set aside for a bundle whose hub is gone",
         "test_a_bundle_whose_hub_is_silent_is_not_lent", _ASIDE,

@@ -68,6 +68,7 @@ FLIGHT = (
     Mistake(
         "hub/store/primary.py", "        elif self.identity != identity:\n", "        elif False:\n",
         "a connection does not ask who the server is, which was primary before",
+        "waits_until_the_store_of_the_new_server_is_open", "tests/store/test_lost_in_between.py",
     ),
     Mistake(
         "hub/api/pipeline.py", "await check_caller(scope, serving)", "pass",
@@ -174,10 +175,6 @@ FLIGHT = (
     Mistake(
         "hub/capacity/memory.py", "        if bundle:\n", "        if False:\n",
         "a bundle of which an operator has ended one lease comes back without it",
-    ),
-    Mistake(
-        "reserve_turns.lua", "  if not hubs.is_heard(t.hub) then\n", "  if false then\n",
-        "slots stay set aside for a bundle whose hub is silent",
     ),
     Mistake(
         "hub/client/state.py", "                    self.ends[slot_id] = ended  #", "                    pass  #",

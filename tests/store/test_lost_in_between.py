@@ -16,6 +16,7 @@ import uvloop
 from hub.errors import StoreUnavailable
 from hub.store.connection import open_store
 from hub.store.silence import AFTER_S, SILENT_S
+from tests.replicas import Server
 from tests.world import HubProcess, RedisServer, settings_for, wait_until
 
 
@@ -57,6 +58,20 @@ class Failing:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
+
+
+async def test_a_call_after_a_restart_waits_until_the_store_of_the_new_server_is_open(tmp_path):
+    server = Server(tmp_path, "save ''")
+    try:
+        async with open_store(settings_for(f"redis://127.0.0.1:{server.port}")) as store:
+            with server.client() as plain:
+                plain.save()
+            before = await store.read("HGET", store.keys.store, "generation")
+            server.kill()
+            server.start()
+            assert await store.read("HGET", store.keys.store, "generation") not in ("", None, before)
+    finally:
+        server.kill()
 
 
 @pytest.fixture

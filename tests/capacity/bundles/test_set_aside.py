@@ -57,6 +57,9 @@ def test_a_bundle_whose_hub_is_silent_is_not_lent(fleet: Bundles, waiting: str) 
     fleet.direct.tick("h2")
     fleet.give_back("m-2"), fleet.give_back("m-3")
     assert not fleet.held_by(waiting)
+    fleet.round()
+    assert not fleet.held_by(waiting)
+    assert fleet.free() == 3
 
 
 def test_a_node_that_drains_takes_back_what_is_set_aside(fleet: Bundles, waiting: str) -> None:

@@ -35,16 +35,23 @@ class Agent:
         self.heard_s = -1.0
         self.heard_ms = -1  # when a beat of it was last answered, on the hub clock
         self.off: dict[str, str] = {}  # slots being made fresh: asked, off
+        self._uses: dict[str, int] = {}  # slot -> the highest token of a lease that it has heard of
 
     def named(self) -> dict[str, Any]:
         """Return how a call about slots says whose it is, and in which order it was made."""
         self.number += 1
         return {"incarnation": self.state.incarnation, "number": self.number}
 
+    def note_uses(self) -> None:
+        """Keep what it knows of leases, so that the rules need not trust it to keep that."""
+        for known in (self.state.lent, self.state.ends, self.state.made):
+            for slot, token in known.items():
+                self._uses[slot] = max(self._uses.get(slot, 0), int(token or 0))
+
     def has_heard_of(self, slot: str, token: int) -> bool:
-        """Return whether it knows that a slot was lent with this token."""
-        state = self.state
-        return any(int(known.get(slot) or 0) >= token for known in (state.lent, state.ends, state.made))
+        """Return whether it was told that a slot was lent with this token, or a later one."""
+        self.note_uses()
+        return self._uses.get(slot, 0) >= token
 
     def to_compare(self) -> bool:
         """Return whether the hub has other slots of it than it should have, as it said twice."""
@@ -122,6 +129,7 @@ class Fleet(Base):
                 agent.superseded = True
             elif call.answer.get("known"):
                 agent.state.heard(body, call.answer)
+                agent.note_uses()
                 self.note_ill(agent)
                 agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
                 self.make_fresh(agent)
