@@ -24,24 +24,25 @@ function class_counts.has_room(most)
 end
 
 -- Make a class, or go on making it: it is held against all that tickets want, of which one call looks at so many that it takes a few ms.
--- Meanwhile newcomers list themselves under it. Returns whether it is made; `at_once` makes it in this call.
+-- Meanwhile newcomers list themselves under it. A cursor says nothing on another server: there it begins anew. Returns whether it is
+-- made; `at_once` makes it in this call.
 function class_counts.make(class, attributes, at_once)
   local key = keys.slot_class(class)
-  local known, cursor = unpack(redis.call('HMGET', key, 'attributes', 'cursor'))
+  local known, cursor, generation = unpack(redis.call('HMGET', key, 'attributes', 'cursor', 'generation'))
   if known and not cursor then return true end
   if not known then
-    cursor = '0'
     redis.call('HSET', key, 'attributes', attributes)
     redis.call('SADD', keys.classes, class)
     classes.changed()
   end
+  if generation ~= store.generation then cursor = '0' end
   while cursor and (at_once or call_state.lines_asked < 250) do
     local count
     cursor, count = class_listings.ask(class, cursor)
     call_state.lines_asked = call_state.lines_asked + count
   end
-  redis.call('HDEL', key, 'cursor', 'asked_ms')
-  if cursor then redis.call('HSET', key, 'cursor', cursor, 'asked_ms', store.clock_ms) end
+  redis.call('HDEL', key, 'cursor', 'generation', 'asked_ms')
+  if cursor then redis.call('HSET', key, 'cursor', cursor, 'generation', store.generation, 'asked_ms', store.clock_ms) end
   return not cursor
 end
 

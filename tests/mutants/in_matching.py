@@ -25,6 +25,11 @@ MATCHING = (
         test="made_in_several_calls", file=_FAULTS,
     ),
     Mistake(
+        "class_counts.lua", "  if generation ~= store.generation then", "  if not known then",
+        "a class goes on being made on another server, where a cursor says nothing",
+        test="from_the_beginning_on_another_server", file=_FAULTS,
+    ),
+    Mistake(
         "class_counts.lua", "> 60000 then", "> 6000 then",
         "a class that is still being made loses its room to another",
         test="nobody_goes_on_making", file=_FAULTS,

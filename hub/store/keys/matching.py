@@ -14,7 +14,7 @@ class OfMatching(Section):
 
     slot_class = Each(
         "hub:class:{class}", "hash", "attributes that slots have, as JSON, and how many slots have them; "
-        "`cursor` and `asked_ms` while it is made",
+        "`cursor`, `generation`, `asked_ms` while it is made",
         "with its last slot",
     )  # fmt: skip
     classes = One("hub:classes", "set", "classes that slots have", "a member with its last slot")

@@ -129,6 +129,17 @@ def test_a_class_is_made_in_several_calls_while_many_lines_wait_and_misses_none(
     assert (served, late, fleet.leftovers()) == ([], [], set())
 
 
+def test_a_class_is_made_from_the_beginning_on_another_server(fleet):
+    for number in range(600):
+        fleet.borrow((f"gpu:a:l{number}", "vram >= 40"))
+
+    def fail_over():
+        fleet.redis.hset(fleet.redis.keys("hub:class:*")[0], mapping={"generation": "before", "cursor": "1023"})
+
+    assert until_made(fleet, "s1", A40, fail_over) == 4
+    assert not fleet.direct.examine()
+
+
 def test_a_class_that_nobody_goes_on_making_gives_its_room_back_after_a_minute(fleet):
     for number in range(600):
         fleet.borrow(("gpu:a", f"temp == {number}"))
