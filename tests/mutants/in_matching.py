@@ -30,6 +30,11 @@ MATCHING = (
         test="from_the_beginning_on_another_server", file=_FAULTS,
     ),
     Mistake(
+        "class_heads.lua", "page = #some == 2 * PAGE and page + PAGE", "page = false",
+        "of many classes only the first are asked for a slot",
+        test="of_many_sets_of_attributes", file=_SCRIPTS,
+    ),
+    Mistake(
         "class_counts.lua", "> 60000 then", "> 6000 then",
         "a class that is still being made loses its room to another",
         test="nobody_goes_on_making", file=_FAULTS,

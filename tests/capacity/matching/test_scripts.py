@@ -18,7 +18,16 @@ def test_a_borrow_with_where_gets_the_slot_that_suits_and_has_been_free_for_long
     assert fleet.borrow(("gpu:a", "vram >= 80")) == "s3"
     assert fleet.borrow(("gpu:a", "vram >= 80"), wait=0) == "empty"
     assert fleet.borrow(("gpu:a", "")) == "s1"
-    assert fleet.redis.lrange("available:gpu:a", 0, -1) == [json.loads("0") or slot_item("n", "s4", "", {})]
+    assert fleet.redis.lrange("available:gpu:a", 0, -1) == [slot_item("n", "s4", "", {})]
+
+
+def test_of_many_sets_of_attributes_the_slot_is_lent_that_has_been_free_for_longest(fleet):
+    for vram in range(60):  # the first 20 suit nobody
+        fleet.publish(f"s{vram}", attributes={"vram": vram})
+    for vram in range(20, 57):  # these are about to be replaced, and come last
+        fleet.redis.set(f"recycle:s{vram}", "1")
+    lent = [fleet.borrow(("gpu:a", "vram >= 20"), wait=0) for _ in range(41)]
+    assert lent == ["s57", "s58", "s59", *(f"s{vram}" for vram in range(20, 57)), "empty"]
 
 
 def test_a_freed_slot_goes_to_the_first_ticket_that_it_suits(fleet):
