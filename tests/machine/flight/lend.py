@@ -101,7 +101,8 @@ class Lend(Fleet):
             self.complain("token", f"{seen}, which was given for {known.slot} before")
         if any(other.slot == slot and other.token >= token and other.since_s < call.sent_s for other in self.holders):
             self.complain("token", f"{seen}, after higher ones")
-        if OF[slot] == FRESH and self.cleaned.get(slot, 0) < self.used.get(slot, 0) < token:
+        is_left = OF[slot] == FRESH and self.cleaned.get(slot, 0) < self.used.get(slot, 0) < token
+        if is_left and not self.is_forgotten(slot):
             self.complain("fresh", f"{seen}, as the holder under {self.used[slot]} left it")
         self.used[slot] = max(token, self.used.get(slot, 0))
         if self.stands_drained(OF[slot]) and self.drained[OF[slot]] < call.sent_s:
@@ -197,6 +198,12 @@ class Lend(Fleet):
     def has_spoken(self, box: Box) -> bool:
         """Return whether it has told the store what it remembers; a hub whose commands are held back has not."""
         return bool(box.hub.store.generation == self.redis.hget(KEYS.store, "generation"))
+
+    def is_forgotten(self, slot: str) -> bool:
+        """Return whether only a hub that has told a lost store nothing yet has heard of the last use of a slot."""
+        use = self.told[self.used[slot]]
+        heard = any(agent.has_heard_of(slot, use.token) for agent in self.agents[OF[slot]])
+        return not heard and not self.has_spoken(use.box)
 
     def pardon(self, holder: Holder) -> None:
         """Excuse a grant that only a hub that stands still knew of, when its time to report it is over."""
