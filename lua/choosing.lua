@@ -50,6 +50,7 @@ end
 -- Take a slot of a pool that suits a want ('' for any): the first in which one of the preferred keys is warm, the keys in their order; else
 -- the one that has been free for longest. `among` are the classes that suit.
 local function find(pool, want, prefer, among)
+  if want ~= '' and redis.call('EXISTS', keys.free_classes(pool)) == 0 then return nil end
   if pools.under_maintenance(pool) or served_caps.reached(pool) or teams.is_full(pool) then return nil end
   for key in string.gmatch(prefer, '%S+') do
     for _, slot in ipairs(redis.call('ZRANGE', keys.warm(pool .. ' ' .. key), 0, 127)) do
