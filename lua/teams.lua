@@ -28,9 +28,9 @@ function teams.all()
   return policies
 end
 
--- Return the policy of a pool; nil for none.
+-- Return the policy of a pool; nil for none. '' is no pool, although the pattern `*` fits it.
 function teams.of(pool)
-  if store.teams == '' then return nil end
+  if store.teams == '' or pool == '' then return nil end
   local all = teams.all()
   if of_pool[pool] == nil then
     if kept >= 1000 then of_pool, kept = {}, 0 end

@@ -73,6 +73,10 @@ _AT_CEILINGS = (
         "test_a_slot_that_is_wanted_for_what_it_has_counts", _CEILINGS,
     ),
     Mistake(
+        "teams.lua", "if store.teams == '' or pool == '' then", "if store.teams == '' then",
+        "a row for all pools counts what is no pool", "test_room_under_the_ceiling_is_kept", _CEILINGS,
+    ),
+    Mistake(
         "bundle_limits.lua", "  if not ceiling then return {} end\n", "  if true then return {} end\n",
         "a bundle goes over the ceiling of its team", "test_a_bundle_counts_with_all_its_slots", _CEILINGS,
     ),

@@ -242,10 +242,11 @@ def test_the_shared_secret_may_have_a_ceiling(fleet: Teams) -> None:
     assert fleet.want("a", fast=True) == "m-2"
 
 
-def test_room_under_the_ceiling_is_kept_for_the_bundle_that_reserves(fleet: Teams) -> None:
+@pytest.mark.parametrize("pattern", ["gpu:*", "*"])
+def test_room_under_the_ceiling_is_kept_for_the_bundle_that_reserves(fleet: Teams, pattern: str) -> None:
     """Leases of its team end one by one, and another borrow of the team waits each time."""
     slots = fleet.node("m", 6)
-    fleet.team("a", ceiling=2)
+    fleet.team("a", pattern, ceiling=2)
     for _ in range(2):
         fleet.want("a")
     ticket = want_all(fleet, "a", ("gpu:a", "", 2))
@@ -255,11 +256,11 @@ def test_room_under_the_ceiling_is_kept_for_the_bundle_that_reserves(fleet: Team
     assert not fleet.redis.smembers("hub:reserved"), "others may have what is beyond the ceiling"
     fleet.give_back("m-1")
     look_after(fleet, "m", seconds=1)
-    assert (fleet.held("a"), len(fleet.redis.smembers("hub:reserved"))) == (1, 1)
+    assert (fleet.held("a", pattern), len(fleet.redis.smembers("hub:reserved"))) == (1, 1)
     fleet.give_back("m-2")
     look_after(fleet, "m", seconds=1)
     held = fleet.held_by(str(ticket))
-    assert (fleet.held("a"), len(held)) == (2, 2)
+    assert (fleet.held("a", pattern), len(held)) == (2, 2)
     fleet.give_back(sorted(held)[0])
     assert sum(len(fleet.held_by(single)) for single in singles) == 1
 
