@@ -89,7 +89,8 @@ def test_a_lease_that_cannot_be_renewed_is_reported_before_it_ends(
     begun_s = now_s()
     with pytest.raises(LeaseLost, match="not renewed in time"):
         hold_until_lost(client_of(hub), told)
-    assert 4 <= now_s() - begun_s < 8  # on the clock of leases, which goes on while the machine is suspended
+    # On the clock of leases, which goes on while the machine is suspended. The wait has another clock, a moment off.
+    assert 3.99 < now_s() - begun_s < 8
     assert [slot.id for slot in told] == ["s1"]
     wait_until(lambda: len(hub.said(RETURN)) == 1)  # one of the renewals may have been carried out all the same
 

@@ -131,7 +131,7 @@ async def is_refused(hub: HubProcess, path: str) -> bool:
     """Return whether a heartbeat is answered that there is no store now."""
     async with hub.client("node") as nodes:
         answer = await nodes.post(path, json={"nodeId": "eu-1"})
-    assert answer.status_code in (200, 503), answer.text
+    assert answer.status_code in (200, 503), f"{answer.text}\n{hub.log()}"
     return answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
 
 
