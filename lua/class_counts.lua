@@ -10,12 +10,12 @@ function class_counts.drop(class)
 end
 
 -- Return whether there is room for a class beside at most `most`, with those that are about to end. A class that is not made yet, and that
--- nobody has gone on making for a minute, makes room.
+-- no hub has gone on making for a minute, makes room.
 function class_counts.has_room(most)
   if redis.call('SCARD', keys.classes) < most then return true end
   for _, class in ipairs(classes.all()) do
-    local cursor, asked_ms = unpack(redis.call('HMGET', keys.slot_class(class), 'cursor', 'asked_ms'))
-    if cursor and store.clock_ms - tonumber(asked_ms) > 60000 then
+    local cursor, asked_ms, count = unpack(redis.call('HMGET', keys.slot_class(class), 'cursor', 'asked_ms', 'slots'))
+    if cursor and not count and store.clock_ms - tonumber(asked_ms) > 60000 then
       class_counts.drop(class)
       return true
     end
@@ -36,7 +36,7 @@ function class_counts.make(class, attributes, at_once)
     classes.changed()
   end
   if generation ~= store.generation then cursor = '0' end
-  while cursor and (at_once or call_state.lines_asked < 250) do
+  while cursor and (at_once or call_state.lines_asked < class_listings.AT_ONCE) do
     local count
     cursor, count = class_listings.ask(class, cursor)
     call_state.lines_asked = call_state.lines_asked + count

@@ -1,7 +1,7 @@
 -- Listings of a class: what is listed under it when it comes, and forgotten when no slot has it any more.
 local class_listings = {}
 
-local AT_ONCE = 250  -- lines; each takes about 15 us
+class_listings.AT_ONCE = 250  -- lines; each takes about 15 us
 
 -- List under a class the labels that it suits of some 250 lines, from a cursor on, '0' at first: each key is written once. Returns the
 -- cursor of the lines that are left, nil for none, and how many there were.
@@ -11,7 +11,7 @@ function class_listings.ask(class, cursor)
     local of = members[key] or {}
     members[key], of[#of + 1], of[#of + 2] = of, score, member
   end
-  local left, some_lines = unpack(redis.call('SSCAN', keys.all_lines, cursor, 'COUNT', AT_ONCE))
+  local left, some_lines = unpack(redis.call('SSCAN', keys.all_lines, cursor, 'COUNT', class_listings.AT_ONCE))
   for _, line in ipairs(some_lines) do
     local label, want = string.match(line, '^(.*)\t(.*)$')
     local first = wants.suits(want, class) and redis.call('ZRANGE', keys.want_line(label .. ' ' .. want), 0, 0, 'WITHSCORES')

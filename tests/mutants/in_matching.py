@@ -37,7 +37,7 @@ MATCHING = (
     Mistake(
         "class_counts.lua", "> 60000 then", "> 6000 then",
         "a class that is still being made loses its room to another",
-        test="nobody_goes_on_making", file=_FAULTS,
+        test="no_hub_goes_on_making", file=_FAULTS,
     ),
     Mistake(
         "class_counts.lua", "  class_listings.forget(class)\n", "",

@@ -140,7 +140,7 @@ def test_a_class_is_made_from_the_beginning_on_another_server(fleet):
     assert not fleet.direct.examine()
 
 
-def test_a_class_that_nobody_goes_on_making_gives_its_room_back_after_a_minute(fleet):
+def test_a_class_that_no_hub_goes_on_making_gives_its_room_back_after_a_minute(fleet):
     for number in range(600):
         fleet.borrow(("gpu:a", f"temp == {number}"))
     assert fleet.publish("s1", attributes=A40, most=1) == "again"
@@ -148,6 +148,14 @@ def test_a_class_that_nobody_goes_on_making_gives_its_room_back_after_a_minute(f
     assert fleet.publish("s2", attributes=A80, most=1) == "too-many-classes"
     fleet.direct.wait(1)
     assert fleet.publish("s2", attributes=A80, most=1) == "again"
+
+
+def test_a_class_that_slots_have_keeps_its_room_whatever_stands_beside_it(fleet):
+    """A hub of an older version may have given a class to a slot while another was still making it."""
+    fleet.publish("s1", attributes=A40, most=1)
+    fleet.redis.hset(fleet.redis.keys("hub:class:*")[0], mapping={"cursor": "0", "asked_ms": "0"})
+    assert fleet.publish("s2", attributes=A80, most=1) == "too-many-classes"
+    assert fleet.borrow(("gpu:a", "vram >= 40")) == "s1"
 
 
 def test_one_call_makes_few_classes_while_many_lines_wait_and_says_which_slots_are_left(fleet):

@@ -22,7 +22,7 @@ def test_a_borrow_with_where_gets_the_slot_that_suits_and_has_been_free_for_long
 
 
 def test_of_many_sets_of_attributes_the_slot_is_lent_that_has_been_free_for_longest(fleet):
-    for vram in range(60):  # the first 20 suit nobody
+    for vram in range(60):  # the first 20 suit no borrow
         fleet.publish(f"s{vram}", attributes={"vram": vram})
     for vram in range(20, 57):  # these are about to be replaced, and come last
         fleet.redis.set(f"recycle:s{vram}", "1")
