@@ -104,6 +104,8 @@ CONNECTION = {
     "_parser": "an answer of Redis is read with one coroutine",
     "disconnect": "a connection that fails is closed at once",
     "pack_command": "commands are packed by hiredis",
+    "read_response": "a connection that another task closes meanwhile counts as cut",
+    "send_packed_command": "the same",
 }
 HISTOGRAM = {
     "_buckets": "durations that were counted elsewhere are added many at once",

@@ -13,9 +13,15 @@ from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+# What redis-py and uvloop raise for a connection that another task closes while it is used.
+_CLOSED_MEANWHILE = (RuntimeError, AttributeError)
+
 
 class Packed(AbstractConnection):
-    """A connection whose commands hiredis packs, if they are UTF-8 text, bytes and numbers; redis-py packs others."""
+    """A connection whose commands hiredis packs, if they are UTF-8 text, bytes and numbers; redis-py packs others.
+
+    A call raises redis-py's ConnectionError when another task closes the connection meanwhile.
+    """
 
     def pack_command(self, *args: Any) -> list[bytes]:
         try:
@@ -26,6 +32,18 @@ class Packed(AbstractConnection):
         packed: list[bytes] = super().pack_command(*args)
         return packed
 
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        try:
+            await super().send_packed_command(command, check_health)
+        except _CLOSED_MEANWHILE as error:
+            raise RedisConnectionError(f"the connection was closed while it was used: {error}") from error
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().read_response(*args, **options)
+        except _CLOSED_MEANWHILE as error:
+            raise RedisConnectionError(f"the connection was closed while it was used: {error}") from error
+
     async def read_answers(self, count: int) -> list[Any]:
         """Return the answers to `count` commands; errors of Redis are among them, not raised. When the connection
         fails, close it and raise what `read_response` raises. There is no timeout: the caller sets one.
@@ -35,7 +53,7 @@ class Packed(AbstractConnection):
             return [await parser.read_response() for _ in range(count)]
         except BaseException as error:
             await self.disconnect(nowait=True)
-            if isinstance(error, OSError):
+            if isinstance(error, (OSError, *_CLOSED_MEANWHILE)):
                 raise RedisConnectionError(f"Redis was cut off: {error}") from error
             raise
 

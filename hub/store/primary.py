@@ -72,11 +72,8 @@ class Primary:
 
         Raises `AnotherServer` when it is not the server whose store is open, and ConnectionError for a replica.
         """
-        try:
-            await connection.on_connect()
-            identity = await _identity(connection)
-        except AttributeError as error:  # raised by redis-py for a connection that was closed meanwhile
-            raise RedisConnectionError("the connection was dropped while it was made") from error
+        await connection.on_connect()
+        identity = await _identity(connection)
         if self.identity is None:
             self.identity = identity
         elif self.identity != identity:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -34,6 +35,25 @@ async def test_a_connection_cut_between_two_batches_is_made_anew(store, redis):
     redis.client_kill_filter(_id=mine)
     assert await pipeline.carry([("PING",), ("ECHO", "again")]) == [True, "again"]
     await pipeline.release()
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+async def test_a_connection_that_another_task_closes_while_it_is_used_counts_as_cut(settings, is_new):
+    """redis-py itself raises AttributeError or RuntimeError, which a caller would be told as a failure of the hub."""
+    client = make_client(settings.redis_url, settings_for(settings.redis_url, redis_timeout_s=0.1))
+    connection = await client.connection_pool.get_connection()
+    ends = []
+    for steps in range(40):  # of the event loop before it is closed: where a step falls is redis-py's affair
+        await (connection.disconnect() if is_new else connection.connect())
+        using = asyncio.create_task(connection.send_command("PING"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await connection.disconnect(nowait=True)
+        ends += await asyncio.gather(using, return_exceptions=True)
+    await client.connection_pool.release(connection)
+    await client.aclose()
+    assert [end for end in ends if not isinstance(end, RedisConnectionError | RedisTimeoutError | None)] == []
+    assert any(isinstance(end, RedisConnectionError) for end in ends)
 
 
 async def test_late_answers_of_a_timed_out_batch_are_not_given_to_another(settings, redis):
