@@ -2,6 +2,8 @@
 import { get } from "./api.js";
 import { useEffect, useState } from "./dom.js";
 
+const AGAIN_MS = 2_000;
+
 /**
  * @typedef {{user: string|null, mode: string, realm: string, realms: string[], open: boolean, oidc: boolean, login: any,
  *   role: string, may: Record<string, boolean>, version: string, secure: boolean}} Me
@@ -20,7 +22,8 @@ export async function askMe() {
     over = Boolean((me?.login || over) && !found.login);
     me = found;
   } catch {
-    // the former answer holds until the hub gives another
+    // The former answer holds until the hub gives another.
+    if (!me) setTimeout(askMe, AGAIN_MS);
   }
   views.forEach((view) => view());
   return me;

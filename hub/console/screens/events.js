@@ -9,6 +9,7 @@ import { Table } from "../lib/table.js";
 import { columns } from "./told.js";
 
 const SHOWN = 200;
+const AGAIN_MS = 2_000;
 const TOGETHER_MS = 20; // events within this time are drawn at once; the hub sends them five times a second
 /** @type {[string, string][]} */
 const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Leases"], ["ticket", "Tickets"], ["worker", "Workers"],
@@ -44,6 +45,7 @@ function Follow({ route }) {
       const older = read?.filter((each) => !known.has(each.id));
       if (older) set((was) => ({ ...was, at: Date.now(), events: [...heard, ...older].slice(0, SHOWN) }));
     };
+    let repeat = 0;
     const load = () => get(`history${query({ limit: SHOWN, kind })}`).then(
       (found) => {
         if (over) return;
@@ -51,7 +53,12 @@ function Follow({ route }) {
         set((was) => ({ ...was, error: null }));
         show();
       },
-      (error) => over || set((was) => ({ ...was, error })),
+      (error) => {
+        if (over) return;
+        set((was) => ({ ...was, error }));
+        clearTimeout(repeat);
+        repeat = setTimeout(load, AGAIN_MS);
+      },
     );
     load();
     /** @type {any[]} */
@@ -71,6 +78,7 @@ function Follow({ route }) {
       over = true;
       stop();
       clearTimeout(timer);
+      clearTimeout(repeat);
     };
   }, [kind]);
   const rows = (state.events ?? []).filter((event) => !q || JSON.stringify(event).toLowerCase().includes(q.toLowerCase()));
