@@ -6,7 +6,7 @@ import { askMe, leave, over, useMe } from "./lib/me.js";
 import { ConnectionMonitor } from "./lib/parts.js";
 import { consoleOf, go, here, to, useRoute } from "./lib/router.js";
 import { refresh, useData } from "./lib/store.js";
-import { send } from "./lib/api.js";
+import { AGAIN_MS, send } from "./lib/api.js";
 import { Login } from "./screens/login.js";
 
 /**
@@ -66,7 +66,10 @@ async function loadOthers() {
 function useScreen(name) {
   const [, draw] = useState(0);
   useEffect(() => {
-    if (!loaded.has(name)) VIEWS[name][3]().then((found) => (loaded.set(name, found.default), draw((n) => n + 1), loadOthers()));
+    /** @type {() => any} */
+    const load = () => VIEWS[name][3]().then((found) => (loaded.set(name, found.default), draw((n) => n + 1), loadOthers()),
+      () => setTimeout(load, AGAIN_MS));
+    if (!loaded.has(name)) load();
   }, [name]);
   return loaded.get(name);
 }

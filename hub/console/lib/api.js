@@ -1,5 +1,6 @@
 // Calls of the hub. Every answer says when it came; every refusal is a sentence.
 
+export const AGAIN_MS = 2_000; // until a call in vain is repeated
 const TIMEOUT_MS = 10_000;
 const NEUTRAL = { accept: "application/vnd.capacity-hub+json" };
 
@@ -19,6 +20,11 @@ export class Refused extends Error {
 
   get silent() {
     return this.status === 0;
+  }
+
+  /** Whether the same call may succeed soon. */
+  get troubled() {
+    return this.silent || this.status >= 500;
   }
 }
 

@@ -1,8 +1,6 @@
 // The user and the permissions. The server decides; the page only hides acts that would be refused.
-import { get } from "./api.js";
+import { AGAIN_MS, get } from "./api.js";
 import { useEffect, useState } from "./dom.js";
-
-const AGAIN_MS = 2_000;
 
 /**
  * @typedef {{user: string|null, mode: string, realm: string, realms: string[], open: boolean, oidc: boolean, login: any,

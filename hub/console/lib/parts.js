@@ -61,7 +61,7 @@ export function AsOf({ at }) {
  * How well the page hears the hub: tone and word.
  * @param {import("./live.js").Stream["state"]} state @param {import("./api.js").Refused|null} error
  */
-export function hearing(state, error) {
+function hearing(state, error) {
   if (error?.silent) return ["bad", "The hub does not answer"];
   if (error) return ["bad", error.storeAway ? "The store is away" : `The hub answers ${error.status}`];
   return { live: ["good", "Live"], starting: ["rest", "Connecting"], cut: ["bad", "Cut off, trying again"],

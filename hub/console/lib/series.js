@@ -1,8 +1,8 @@
 // Figures over time: what the hub has counted, and what the events tell, also from before the page was opened.
-import { get } from "./api.js";
+import { AGAIN_MS, Refused, get } from "./api.js";
 import { listen } from "./live.js";
 
-export const STEP_S = 10; // as the hub counts
+const STEP_S = 10; // as the hub counts
 const KEPT = 360; // steps: an hour
 const WAITERS = 2000; // borrowers whose waits are drawn: the first that came
 /** @typedef {{grants: number, expiries: number, atOnce: number, lent: number|null, free: number|null, waiting: number|null}} Step */
@@ -65,15 +65,16 @@ export async function begin() {
     past.events.reverse().forEach(count);
     const last = past.events.at(-1)?.id ?? "";
     early.filter((event) => newer(event.id, last)).forEach(count);
-  } catch {
+  } catch (error) {
     seeded = false;
+    if (error instanceof Refused && error.troubled) setTimeout(begin, AGAIN_MS);
   }
   stop();
   if (seeded) listen(count);
 }
 
-/** @param {string} id @param {string} than */
-function newer(id, than) {
+/** Whether an event came after another one. @param {string} id @param {string} than */
+export function newer(id, than) {
   const [a = 0, b = 0] = id.split("-").map(Number);
   const [c = 0, d = 0] = than.split("-").map(Number);
   return a > c || (a === c && b > d);

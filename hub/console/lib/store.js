@@ -1,6 +1,6 @@
 // The fetched data, by path: shared by all components that show it, marked dirty by events, fetched at most once a second. The
 // overview comes with the events, and is fetched while none come.
-import { Refused, ageOf, get, noteTime } from "./api.js";
+import { AGAIN_MS, Refused, ageOf, get, noteTime } from "./api.js";
 import { useEffect, useRef, useState } from "./dom.js";
 import { listen, onOverview, stream, watch } from "./live.js";
 import { askMe } from "./me.js";
@@ -59,8 +59,7 @@ async function fetchCell(cell, first) {
 function plan(cell) {
   if (!cell.views.size || cell.busy || document.hidden) return;
   clearTimeout(cell.timer);
-  const troubled = cell.error && (cell.error.silent || cell.error.status >= 500);
-  const wait = cell.dirty ? LEAST_MS : troubled ? 2 * LEAST_MS : cell.every * 1000;
+  const wait = cell.dirty ? LEAST_MS : cell.error?.troubled ? AGAIN_MS : cell.every * 1000;
   const told = !cell.dirty && Date.now() - cell.heard < HEARD_MS;
   const due = told ? Math.min(cell.heard + HEARD_MS, cell.asked + ASKED_MS) : cell.asked + wait;
   if (wait) cell.timer = setTimeout(() => fetchCell(cell), Math.max(0, due - Date.now()));
@@ -128,7 +127,7 @@ export function newest() {
 
 /** The error of the fetches that fail now, if any. */
 export function trouble() {
-  for (const { views, error } of cells.values()) if (views.size && error && (error.silent || error.status >= 500)) return error;
+  for (const { views, error } of cells.values()) if (views.size && error?.troubled) return error;
   return null;
 }
 

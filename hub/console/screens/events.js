@@ -1,16 +1,16 @@
 // Events, followed live, and the audit log.
-import { get, query } from "../lib/api.js";
+import { query } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/dom.js";
 import { Time } from "../lib/format.js";
 import { listen } from "../lib/live.js";
-import { AsOf, Choice, Empty, Filter, Head, Pager, Shown, State, Wrong, num } from "../lib/parts.js";
+import { AsOf, Choice, Empty, Filter, Head, Pager, Shown, State, num } from "../lib/parts.js";
+import { newer } from "../lib/series.js";
 import { useData } from "../lib/store.js";
 import { Table } from "../lib/table.js";
 import { columns } from "./told.js";
 
 const SHOWN = 200;
-const AGAIN_MS = 2_000;
-const TOGETHER_MS = 20; // events within this time are drawn at once; the hub sends them five times a second
+const TOGETHER_MS = 20; // events within this time are drawn at once
 /** @type {[string, string][]} */
 const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Leases"], ["ticket", "Tickets"], ["worker", "Workers"],
   ["task", "Tasks"], ["job", "Jobs"], ["schedule", "Schedules"], ["sweep", "Sweeps"]];
@@ -31,64 +31,38 @@ export default function Events({ route }) {
 /** @param {{route: import("../lib/router.js").Route}} props */
 function Follow({ route }) {
   const { kind = "", q = "" } = route.query;
-  const [state,
-    set] = useState({ events: /** @type {any[]|undefined} */ (undefined), error: /** @type {any} */ (null), at: 0, held: false });
+  const found = useData(`history${query({ limit: SHOWN, kind })}`, [], 0);
+  const [heard, set] = useState({ events: /** @type {any[]} */ ([]), at: 0 });
   useEffect(() => {
-    let over = false;
     const begins = kind ? BEGIN[kind] ?? [`${kind}.`] : [];
-    /** @type {any[]|undefined} */
-    let read;
-    /** @type {any[]} */
-    let heard = []; // the events since the list was asked for, newest first
-    const show = () => {
-      const known = new Set(heard.map((each) => each.id));
-      const older = read?.filter((each) => !known.has(each.id));
-      if (older) set((was) => ({ ...was, at: Date.now(), events: [...heard, ...older].slice(0, SHOWN) }));
-    };
-    let repeat = 0;
-    const load = () => get(`history${query({ limit: SHOWN, kind })}`).then(
-      (found) => {
-        if (over) return;
-        read = found.events;
-        set((was) => ({ ...was, error: null }));
-        show();
-      },
-      (error) => {
-        if (over) return;
-        set((was) => ({ ...was, error }));
-        clearTimeout(repeat);
-        repeat = setTimeout(load, AGAIN_MS);
-      },
-    );
-    load();
     /** @type {any[]} */
     let early = [];
     let timer = 0;
     const stop = listen((event) => {
-      if (!event.id) return (heard = []), void load();
-      if (begins.length && !begins.some((begin) => event.event.startsWith(begin))) return;
-      early.push(event);
+      if (!event.id || (begins.length && !begins.some((begin) => event.event.startsWith(begin)))) return;
+      early.unshift(event);
       timer ||= setTimeout(() => {
-        heard = [...early.reverse(), ...heard].slice(0, SHOWN);
+        const some = early;
         [early, timer] = [[], 0];
-        show();
+        set((was) => ({ events: [...some, ...was.events].slice(0, SHOWN), at: Date.now() }));
       }, TOGETHER_MS);
     });
     return () => {
-      over = true;
       stop();
       clearTimeout(timer);
-      clearTimeout(repeat);
+      set({ events: [], at: 0 });
     };
   }, [kind]);
-  const rows = (state.events ?? []).filter((event) => !q || JSON.stringify(event).toLowerCase().includes(q.toLowerCase()));
+  const read = found.data?.events ?? [];
+  const all = [...heard.events.filter((event) => newer(event.id, read[0]?.id ?? "")), ...read].slice(0, SHOWN);
+  const rows = all.filter((event) => !q || JSON.stringify(event).toLowerCase().includes(q.toLowerCase()));
   return html`<div class="filters"><${Choice} name="kind" value=${kind} label="Kind" of=${KINDS}/>
-    <${Filter} name="q" value=${q} label="Contains"/><${AsOf} at=${state.at}/></div>
-    ${state.error && html`<${Wrong} error=${state.error}/>`}
-    ${state.events && html`<${Table} caption="Events, newest first" rows=${rows} id=${(/** @type {any} */ e) => e.id} columns=${columns}
-      empty=${html`<${Empty} title="No such event" command="hub events --follow">
-        The whole history was searched.</${Empty}>`}/>
-      <p class="faint">The latest ${num(SHOWN)} of this kind.</p>`}`;
+    <${Filter} name="q" value=${q} label="Contains"/><${AsOf} at=${Math.max(found.at, heard.at)}/></div>
+    <${Shown} from=${found}>
+      <${Table} caption="Events, newest first" rows=${rows} id=${(/** @type {any} */ e) => e.id} columns=${columns}
+        empty=${html`<${Empty} title="No such event" command="hub events --follow">
+          The whole history was searched.</${Empty}>`}/>
+      <p class="faint">The latest ${num(SHOWN)} of this kind.</p></${Shown}>`;
 }
 
 /** @param {{route: import("../lib/router.js").Route}} props */

@@ -14,7 +14,7 @@ import { Held, Holder, Wants, because } from "./acts.js";
 const LIMIT = 100;
 
 /** @param {string} label @param {any} pool */
-export function restart(label, pool) {
+function restart(label, pool) {
   ask({
     title: `Replace every slot of ${label}?`,
     what: html`<p>
