@@ -221,6 +221,7 @@ async def test_no_element_moves_while_numbers_are_fetched_again(looker):
     page, jumps = looker.page, {}
     await page.reload()  # or lists would begin with what others have added to since they were seen
     await page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    await looker.settled()  # the stream may be live before the module of the view has come
     await page.evaluate(SHIFTS)
     for name, view in VIEWS.items():
         await open_drawn(looker, view)
