@@ -172,6 +172,7 @@ PLACES = (
     Mistake(
         "releases.lua", "and not record.claimed then", "then",
         "a slot that the node claimed whose name it bears stays with another one after the lease",
+        "when_the_lease_ends", "tests/capacity/test_belonging.py",
     ),
     Mistake(
         "commands/nodes/drain.lua", "elseif drains_away ~= (a.on == '1') then", "elseif false then",
