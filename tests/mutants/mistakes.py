@@ -317,6 +317,7 @@ SERVING = (
     Mistake(
         "commands/nodes/expire.lua", "nodes.remove(a.id, a.part, a.limit) end\n    serving.opened()\n", "nodes.remove(a.id, a.part, a.limit) end\n",
         "what the removal of the last slots of an expired node makes possible is not served",
+        "test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_another_pool",
     ),
     Mistake(
         "commands/capacity/publish.lua", "serving.opened()\n", "",
@@ -356,6 +357,7 @@ SERVING = (
         for script, what in {
             "commands/capacity/lapse.lua": "a lapse",
             "commands/capacity/withdraw.lua": "a withdrawal",
+            "commands/nodes/leave.lua": "a leave",
             "commands/queue/retire.lua": "the end of a hub",
         }.items()
     ),
@@ -369,7 +371,6 @@ SERVING = (
         for script, what in {
             "commands/capacity/give_back.lua": "a return",
             "commands/capacity/describe_pools.lua": "the end of a maintenance that is looked at",
-            "commands/nodes/leave.lua": "a leave",
             "commands/sweeping/end_drained.lua": "the deadline of a drain",
         }.items()
     ),

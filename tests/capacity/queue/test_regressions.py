@@ -124,8 +124,12 @@ async def test_removing_the_last_slots_of_a_node_serves_a_waiter_below_a_cap(hub
 
 
 @pytest.mark.parametrize(
-    "end", ["lapses", "is taken off offer", "was not delivered", "was handed to a hub that is gone"]
-)
+    "end",
+    [
+        "lapses", "is taken off offer", "was not delivered", "was handed to a hub that is gone", "left with its node",
+        "outlived the record of its node",
+    ],
+)  # fmt: skip
 async def test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_another_pool(hub, redis, end):
     """The slot that the lease held goes to another waiter, or is off offer."""
     first, second = f"{POOL}:x", f"{POOL}:y"
@@ -135,7 +139,7 @@ async def test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_ano
     await offer(hub, first, "s1")
     if end != "was handed to a hub that is gone":
         assert (await ask(hub, wait_ms=0, key="k", attempt="a1"))[:2] == ["ok", "s1"]
-    await offer(hub, second, "s2")
+    await offer(hub, second, "s2", node="n2")
     for label in (first, POOL):
         assert (await ask(hub, label))[0] == "waiting"
     assert listed(redis, f"available:{second}") == ["s2"]  # its cap is reached
@@ -146,6 +150,11 @@ async def test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_ano
         await hub.pools.withdraw("n1", "s1")
     elif end == "was not delivered":
         await undo(hub, "k", "a1", "h1")
+    elif end == "left with its node":
+        await hub.nodes.leave("n1")
+    elif end == "outlived the record of its node":
+        redis.srem("nodes", "n1")
+        await hub.nodes.expire("n1", "expire", keep=False)
     else:
         await silence(hub, redis, "gone")
         redis.zadd("hub:hubs", {"h1": int(redis.hget("hub:store", "clock_ms"))})
