@@ -358,6 +358,7 @@ SERVING = (
             "commands/capacity/lapse.lua": "a lapse",
             "commands/capacity/withdraw.lua": "a withdrawal",
             "commands/nodes/leave.lua": "a leave",
+            "commands/sweeping/end_drained.lua": "the deadline of a drain",
             "commands/queue/retire.lua": "the end of a hub",
         }.items()
     ),
@@ -371,7 +372,6 @@ SERVING = (
         for script, what in {
             "commands/capacity/give_back.lua": "a return",
             "commands/capacity/describe_pools.lua": "the end of a maintenance that is looked at",
-            "commands/sweeping/end_drained.lua": "the deadline of a drain",
         }.items()
     ),
 )  # fmt: skip

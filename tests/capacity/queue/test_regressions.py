@@ -11,6 +11,7 @@ from redis import Redis
 
 from hub.capacity.models import BorrowRequest, Lease
 from hub.capacity.nodes import nodes
+from hub.capacity.nodes.models import DrainCall
 from hub.core import Hub
 from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
 from tests.capacity.queue.crowd import offer, wanted
@@ -127,7 +128,7 @@ async def test_removing_the_last_slots_of_a_node_serves_a_waiter_below_a_cap(hub
     "end",
     [
         "lapses", "is taken off offer", "was not delivered", "was handed to a hub that is gone", "left with its node",
-        "outlived the record of its node",
+        "outlived the record of its node", "outlived the drain of its node",
     ],
 )  # fmt: skip
 async def test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_another_pool(hub, redis, end):
@@ -155,6 +156,9 @@ async def test_the_end_of_a_lease_lets_a_waiter_below_its_cap_take_a_slot_of_ano
     elif end == "outlived the record of its node":
         redis.srem("nodes", "n1")
         await hub.nodes.expire("n1", "expire", keep=False)
+    elif end == "outlived the drain of its node":
+        await hub.nodes.drain("n1", DrainCall(True, left_ms=0))
+        await hub.store.script("sweeping/end_drained")(id="n1", part="n1", cursor="0", limit=10)
     else:
         await silence(hub, redis, "gone")
         redis.zadd("hub:hubs", {"h1": int(redis.hget("hub:store", "clock_ms"))})
