@@ -62,8 +62,7 @@ async def part_now(hub: Hub, part: BundlePart) -> dict[str, Any]:
 
 def said_of(part: BundlePart, row: dict[str, Any]) -> str:
     """Return what there is of a part in words; `row` is as of `part_now`."""
-    never = ", so it is never served as things are" if row["published"] < part.number else ""
-    return f"{shown(part.each)}: {part.number} wanted, {row['free']} free, {row['published']} published{never}"
+    return f"{shown(part.each)}: {part.number} wanted, {row['free']} free, {row['published']} published"
 
 
 def set_aside(reserver: Reserver, size: int) -> str:
