@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ import pytest
 from redis import Redis
 
 from hub.api.app import create_app
+from hub.store import rounds
 from tests.realms.world import write_realms
 from tests.world import RedisServer, settings_for
 
@@ -81,6 +84,13 @@ def alone(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis of its own, which no hub of an earlier test that is just ending can reach."""
     with RedisServer(tmp_path / "alone") as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no background work begin a round: its commands would be counted as those of a call."""
+    endless = SimpleNamespace(sleep=lambda _: asyncio.get_running_loop().create_future())
+    monkeypatch.setattr(rounds, "asyncio", endless)
 
 
 @pytest.fixture
