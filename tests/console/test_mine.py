@@ -174,7 +174,7 @@ async def test_a_lease_is_renewed_while_a_page_is_open_and_the_user_hears_of_its
     await stage.admin.post("/console/leases/keep-0/end", json=end)
     await eventually(lambda: stepped_until(409, 1), pause_s=2)
     await mine.get_by_text("over").first.wait_for()
-    assert (await page.evaluate("noted"))[0][0] == "Your lease of keep-0 has ended"
+    assert (await page.evaluate("noted"))[-1][0] == "Your lease of keep-0 has ended"
     await mine.get_by_role("button", name="Dismiss").click()
     await mine.wait_for(state="detached")
     await context.close()
