@@ -337,6 +337,7 @@ async def test_a_dialog_keeps_the_keyboard_focus_until_it_is_closed(looker):
         assert await page.evaluate(inside)
     await page.get_by_label("Reason").fill("typed")
     await page.keyboard.press("Escape")
+    await page.get_by_role("dialog").wait_for(state="detached")
     assert await opener.evaluate("(each) => each === document.activeElement")
 
 
