@@ -61,6 +61,7 @@ HOLDS = (
     Mistake(
         "commands/capacity/withdraw.lua", "  if store.holds then kept_holds.forget(a.slot) end\n", "",
         "a slot that was withdrawn is held when another one gets its id",
+        "test_a_withdrawn_slot_forgets_the_hold_of_its_node", _HOLDS,
     ),
     Mistake(
         "slots.lua", "  if store.holds then kept_holds.enter(slot, part) end\n", "",
