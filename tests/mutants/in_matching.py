@@ -132,6 +132,8 @@ MATCHING = (
     Mistake(
         "fits.lua", "    elseif tonumber(score) > tonumber(bound) then\n", "    elseif false then\n",
         "a want is served by the score of a ticket that has left",
+        "test_a_ticket_that_leaves_gives_its_turn_to_no_later_ticket_that_wants_the_same",
+        "tests/capacity/matching/test_faults.py",
     ),
     Mistake(
         "lines.lua", "  if want == '' then return turns.reoffer(label) end\n", "  if want == '' then return end\n",

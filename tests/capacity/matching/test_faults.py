@@ -185,3 +185,13 @@ def test_a_ticket_whose_alternatives_cannot_be_read_costs_no_slot(fleet):
     fleet.redis.hset(f"hub:ticket:{broken}", "alternatives", "[")
     fleet.give_back("s1")
     assert fleet.holder("s1") == whole
+
+
+def test_a_ticket_that_leaves_gives_its_turn_to_no_later_ticket_that_wants_the_same(fleet):
+    fleet.publish("s1", attributes=A80)
+    fleet.borrow(("gpu:a", ""))
+    gone, next_one, last = (fleet.borrow(("gpu:a", f"vram >= {least}")) for least in (40, 20, 40))
+    fleet.direct.call("queue/cancel", ticket=gone, recalled="", by="")
+    for ticket in (next_one, last):
+        fleet.give_back("s1")
+        assert fleet.holder("s1") == ticket
