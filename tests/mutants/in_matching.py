@@ -46,6 +46,8 @@ MATCHING = (
     Mistake(
         "turns.lua", "  if may_be_parked and ", "  if false and ",
         "a label stands back from classes under which it was met at its cap, although the cap has room",
+        "test_a_label_that_was_met_at_its_cap_is_served_once_the_cap_has_room",
+        "tests/capacity/matching/test_faults.py",
     ),
     Mistake(
         "publications.lua",

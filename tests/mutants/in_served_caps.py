@@ -24,10 +24,14 @@ SERVED = (
     Mistake(
         "placing.lua", " and not served_caps.has_made_room(pool)", "",
         "waiters for the pool of a freed slot are served before those whose turn it is under one cap",
+        "test_room_under_a_cap_goes_to_the_first_waiter_under_it_whatever_pool_has_a_slot",
+        "tests/capacity/queue/test_regressions.py",
     ),
     Mistake(
         "serving.lua", "  for _, label in ipairs(call_state.roomy) do serving_below.serve(label) end\n", "",
         "a waiter stays beside a free slot that only a cap on what is served had kept free",
+        "test_room_under_a_cap_goes_to_the_first_waiter_under_it_whatever_pool_has_a_slot",
+        "tests/capacity/queue/test_regressions.py",
     ),
     Mistake(
         "fast_borrow.lua", "not wild and not served_caps.reached(label) and", "not wild and",
@@ -38,5 +42,7 @@ SERVED = (
     Mistake(
         "commands/queue/set_cap.lua", "if a.cap ~= '' then served_caps.count_anew(a.label) else", "if a.cap == '' then",
         "a cap on what is served does not count the leases that were live when it was set",
+        "test_a_cap_counts_the_leases_that_are_live_as_it_is_set",
+        "tests/capacity/queue/test_served_caps.py",
     ),
 )  # fmt: skip

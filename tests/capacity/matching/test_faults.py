@@ -195,3 +195,18 @@ def test_a_ticket_that_leaves_gives_its_turn_to_no_later_ticket_that_wants_the_s
     for ticket in (next_one, last):
         fleet.give_back("s1")
         assert fleet.holder("s1") == ticket
+
+
+def test_a_label_that_was_met_at_its_cap_is_served_once_the_cap_has_room(fleet):
+    fleet.direct.call("queue/set_cap", label="gpu:a", cap="1", served="")
+    fleet.publish("s1", attributes=A40)
+    fleet.publish("s2", attributes=A40)
+    assert [fleet.borrow((label, "")) for label in ("gpu:a", "gpu")] == ["s1", "s2"]
+    waiter = fleet.borrow(("gpu:a", "vram >= 40"))
+    fleet.give_back("s2")
+    assert fleet.borrow(("gpu", "")) == "s2"
+    fleet.direct.call(
+        "capacity/withdraw", slot="s1", node="n", part="n", only_free="", incarnation="", said_number="", reason=""
+    )
+    fleet.give_back("s2")
+    assert fleet.holder("s2") == waiter

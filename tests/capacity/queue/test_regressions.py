@@ -59,6 +59,17 @@ async def test_a_newcomer_cannot_exceed_a_cap_that_a_waiter_has_just_reached(hub
     assert redis.zcard(f"hub:queue:{POOL}") == 0
 
 
+async def test_room_under_a_cap_goes_to_the_first_waiter_under_it_whatever_pool_has_a_slot(hub, redis):
+    eu, us = f"{POOL}:eu", f"{POOL}:us"
+    await hub.queue.set_cap(POOL, 1, served=True)
+    await offer(hub, eu, "s1")
+    await offer(hub, us, "s2", node="n2")
+    assert (await ask(hub, eu))[1] == "s1"
+    assert [(await ask(hub, label, key=label))[0] for label in (us, eu)] == ["waiting", "waiting"]
+    await hub.leases.give_back("s1", eu, redis.hget("session:s1", "leaseToken"))
+    assert [redis.exists(f"session:{slot}") for slot in ("s1", "s2")] == [0, 1]
+
+
 async def test_a_publication_that_ends_a_maintenance_serves_all_waiters(hub, redis):
     await offer(hub, POOL, "s1", "s2")
     await hub.pools.restart(POOL)

@@ -60,3 +60,11 @@ async def test_the_held_slots_of_a_node_are_counted(api: httpx.AsyncClient):
         assert held.status_code == 200, held.text
     assert (await api.post("/node/n1/slots/s1/hold", json={"reason": "no answer"})).status_code == 200
     assert (await api.get("/nodes", params={"detail": "true"})).json()["nodes"][0]["held"] == 2
+
+
+async def test_a_cap_counts_the_leases_that_are_live_as_it_is_set(api: httpx.AsyncClient):
+    await publish(api, "n1", **{POOL: ["s1", "s2"]})
+    assert (await borrow(api, POOL)).status_code == 200
+    answer = await api.put(f"/admin/caps/{POOL}", json={"cap": 1, "served": True, "by": "ann"})
+    assert answer.status_code == 200, answer.text
+    assert (await borrow(api, POOL)).json()["code"] == "capped"
