@@ -175,7 +175,12 @@ async def test_a_connection_without_traffic_ends_by_the_idle_rule_of_its_slot(li
             with pytest.raises(ConnectionClosed) as closed:
                 await socket.recv()
     assert closed.value.rcvd is not None
-    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1011, "nothing was sent for 3 s")
+    assert closed.value.rcvd.code == 1011
+    assert closed.value.rcvd.reason in (
+        "nothing was sent for 3 s",
+        # The hub has the same rule, and a slow gate hears first that the hub has ended the lease.
+        f"slot s1 of {LABEL} is lost: the hub ended the lease (it was not used for its idle time)",
+    )
 
 
 async def test_a_slot_sets_no_cookie_with_its_answer_to_a_handshake(gate, slot):
