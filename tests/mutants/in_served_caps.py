@@ -24,13 +24,13 @@ SERVED = (
     Mistake(
         "placing.lua", " and not served_caps.has_made_room(pool)", "",
         "waiters for the pool of a freed slot are served before those whose turn it is under one cap",
-        "test_room_under_a_cap_goes_to_the_first_waiter_under_it_whatever_pool_has_a_slot",
+        "test_room_under_a_cap_goes_to_the_first_waiter_below_it_from_any_pool",
         "tests/capacity/queue/test_regressions.py",
     ),
     Mistake(
         "serving.lua", "  for _, label in ipairs(call_state.roomy) do serving_below.serve(label) end\n", "",
         "a waiter stays beside a free slot that only a cap on what is served had kept free",
-        "test_room_under_a_cap_goes_to_the_first_waiter_under_it_whatever_pool_has_a_slot",
+        "test_room_under_a_cap_goes_to_the_first_waiter_below_it_from_any_pool",
         "tests/capacity/queue/test_regressions.py",
     ),
     Mistake(

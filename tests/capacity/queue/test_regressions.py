@@ -59,7 +59,7 @@ async def test_a_newcomer_cannot_exceed_a_cap_that_a_waiter_has_just_reached(hub
     assert redis.zcard(f"hub:queue:{POOL}") == 0
 
 
-async def test_room_under_a_cap_goes_to_the_first_waiter_under_it_whatever_pool_has_a_slot(hub, redis):
+async def test_room_under_a_cap_goes_to_the_first_waiter_below_it_from_any_pool(hub, redis):
     eu, us = f"{POOL}:eu", f"{POOL}:us"
     await hub.queue.set_cap(POOL, 1, served=True)
     await offer(hub, eu, "s1")
