@@ -111,7 +111,7 @@ class PoolRules:
 
     def _failed(self, error: Exception) -> None:
         metrics.sweep_errors.labels("rules").inc()
-        _log.error("pool rules failed", why=repr(error))
+        _log.error("round of pool rules failed", why=repr(error))
 
     async def enforce(self) -> None:
         """Tell the holders of leases that are about to end by a rule, and end those whose time is over. Any hub may do

@@ -47,8 +47,15 @@ def parse(words: list[str] | None = None) -> tuple[str, AgentOptions]:
         "--slots", type=pool, action="append", default=[], metavar="LABEL=N", help="lend N slots of LABEL"
     )
     parser.add_argument("--label", type=pair, action="append", default=[], metavar="KEY=VALUE", help="a fact about it")
-    parser.add_argument("--base-url", default="", metavar="URL", help="where the machine itself can be reached")
-    parser.add_argument("--policy", choices=("reuse", "recycle"), default="reuse", help="of a slot that is returned")
+    parser.add_argument(
+        "--base-url", default="", metavar="URL", help="the URL of the machine itself, apart from its slots"
+    )
+    parser.add_argument(
+        "--policy",
+        choices=("reuse", "recycle"),
+        default="reuse",
+        help="lend a returned slot again as it is, or have it recycled",
+    )
     parser.add_argument("--url", default="", help="where the hub is; else HUB_URL")
     asked = parser.parse_args(words)
     for option, pairs in (("--slots", asked.slots), ("--label", asked.label)):

@@ -124,11 +124,11 @@ class Announcing:
         except HubError as refused:
             action = f"tell that node {self.state.node_id} leaves"
             if not passing(refused):
-                log.warning("could not %s (%s); its slots stay until the hub misses it", action, refused)
+                log.warning("could not %s (%s); its slots stay until the hub expires it as silent", action, refused)
                 return
             backlog = backlog_of(self._http)
             steps = partial(self.calls.left, ONCE)  # of this process only, not of a later one with the same id
-            backlog.add(Message(action, steps, math.inf, "its slots stay until the hub misses it"), refused)
+            backlog.add(Message(action, steps, math.inf, "its slots stay until the hub expires it as silent"), refused)
             if backlog.end_with_client():
                 await asyncio.to_thread(backlog.close, CLOSE_S)
 
@@ -186,9 +186,9 @@ class Announcing:
     def _stalls(self) -> bool:
         why = self._watchdog.stalled()
         if why and not self._stalled:
-            log.error("node %s does not beat: %s", self.state.node_id, why)
+            log.error("node %s sends no heartbeats: %s", self.state.node_id, why)
         elif self._stalled and not why:
-            log.warning("node %s beats again: its program gets on", self.state.node_id)
+            log.warning("node %s sends heartbeats again: its program gets on", self.state.node_id)
         self._stalled = why is not None
         return self._stalled
 

@@ -263,7 +263,7 @@ class Supervised:
         return self.place.id in self._agent.lent
 
     def _offer(self, asked: asyncio.Future[Item | None] | None) -> None:
-        """Tell the hub that the slot is up. `asked`: it was made fresh for the end of a lease since that was asked."""
+        """Tell the hub that the slot is up. `asked` is the request to make it fresh, which this meets."""
         self._up, self._moved = True, False
         item, told = self.item(), self._agent.slots.get(self.place.id)
         if asked is not None and told is not None:
@@ -337,7 +337,7 @@ class Supervised:
         except BadInput as refused:
             _log.error("fleet slot refused", slot=self.place.id, why=str(refused))
         except HubError as error:
-            _log.debug("fleet call failed", slot=self.place.id, why=str(error))
+            _log.debug("fleet slot not told to the hub", slot=self.place.id, why=str(error))
 
     async def _leave(self) -> None:
         """Withdraw the slot once it is not lent."""
@@ -350,7 +350,7 @@ class Supervised:
                 await self._agent.withdraw(self.place.id, only_free=True)
             except HubError as error:
                 if not isinstance(error, SlotLent):
-                    _log.debug("fleet call failed", slot=self.place.id, why=str(error))
+                    _log.debug("fleet slot not told to the hub", slot=self.place.id, why=str(error))
                 await is_set_within(_LEAVE_LOOK_S, self.place.changed)
                 self.place.changed.clear()
         _log.info("fleet slot removed", slot=self.place.id)

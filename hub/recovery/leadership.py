@@ -51,7 +51,7 @@ class Leadership:
             return False
         except HubError as error:
             metrics.zombie_errors.labels(self._source).inc()
-            _log.error("source sweep failed", source=self._source, why=error.detail or error.code)
+            _log.error("source leader not chosen", source=self._source, why=error.detail or error.code)
             return False
 
 

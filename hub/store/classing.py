@@ -44,4 +44,4 @@ _told = [-TOLD_S]  # when a slot without a class was named last
 def _tell(node: str, slot: str) -> None:
     if time.monotonic() - _told[0] >= TOLD_S:
         _told[0] = time.monotonic()
-        _log.warning("attributes not counted", node=node, slot=slot)
+        _log.warning("slot published without a class", node=node, slot=slot)

@@ -287,7 +287,7 @@ async def test_leaving_a_hub_that_is_away_takes_no_longer_than_its_limit(
         begun = time.monotonic()
     assert time.monotonic() - begun < SLACK_S
     assert "could not tell that node n1 leaves (" in caplog.text
-    assert "its slots stay until the hub misses it" in caplog.text
+    assert "its slots stay until the hub expires it as silent" in caplog.text
 
 
 async def test_a_refused_leave_is_logged_once(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:

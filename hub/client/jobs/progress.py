@@ -144,6 +144,6 @@ class ProgressReporter:
                     self._news.setdefault(task_id, UnsentProgress(older.claim)).put_back(older)
         elif error.code in ("not-found", "method-not-allowed"):
             self._deaf = True
-            log.warning("this hub hears nothing of the progress of tasks: %s", error)
+            log.warning("this hub takes no progress of tasks, so this worker sends none from now on: %s", error)
         elif not isinstance(error, WorkerNotFound):
-            log.warning("the hub does not take what %d tasks say of themselves: %s", len(news), error)
+            log.warning("the hub refused the progress of %d tasks: %s", len(news), error)
