@@ -116,7 +116,9 @@ def submit(
     max_attempts: int | None = MAX_ATTEMPTS,
     max_silence: float | None = Option(None, min=1, help="Fail the task after this time without a sign of progress."),
     unique_key: str | None = KEY.option("Submit no task while one with this key exists; show that one."),
-    unique_for: float | None = Option(None, min=0, help="How long after its submit a completed task keeps its key."),
+    unique_for: float | None = Option(
+        None, min=0, help="How long after its submit a completed task keeps its unique key."
+    ),
     after: list[str] | None = Input("TASK", complete=completing.tasks_open).option(
         "Start after this other task. Repeatable."
     ),

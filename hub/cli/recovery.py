@@ -70,7 +70,7 @@ def watch(
         "The time between two counts.", default="5s"
     ),
     file: Path | None = _FILE,
-    as_json: bool = Option(False, "--json", help="Print a line of JSON for each count."),
+    as_json: bool = Option(False, "--json", help="Print a line of JSON each time stuck records are counted."),
 ) -> Coroutine[Any, Any, None]:
     """Show how many records of each source are stuck, again and again until Ctrl-C."""
     return _watch(choose(file, source), interval, as_json)

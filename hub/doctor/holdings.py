@@ -75,7 +75,7 @@ class Holdings:
         return kept
 
     async def _openers(self) -> dict[str, str]:
-        """Return the user who opened it for each room that is open."""
+        """Return, for each room that holds something, the user who opened it by storing the first thing there."""
         found: list[dict[str, str]] = await read_each(self._store, [("HGETALL", self._store.keys.room_openers)], {})
         return found[0]
 

@@ -100,7 +100,7 @@ async def _around(hub: Hub, task: TaskRecord) -> _Around:
 
 
 def _behind(task: TaskRecord, links: Links) -> tuple[str, list[NextStep]]:
-    """Return the sentence that explains why a task waits for other tasks, and the next step."""
+    """Return the sentence that explains why a task waits for other tasks, and what will happen to it next."""
     named = [f"{dashed(link.task)} ({link.status})" for link in links.waits_for[:_NAMED]]
     named += [f"{len(links.waits_for) - _NAMED} more"] if len(links.waits_for) > _NAMED else []
     many = len(links.waits_for) > 1

@@ -44,7 +44,7 @@ class TeamPlace(NamedTuple):
 
     @property
     def opens(self) -> str:
-        """Return what gives the borrow room under the ceiling of the team."""
+        """Return the sentence that says what must happen before the ceiling of the team has room for the borrow."""
         name = _named(self.own.team)
         if self.is_beyond:
             return f"When the ceiling of {name} is raised (hub team set)."

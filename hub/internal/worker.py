@@ -81,7 +81,8 @@ class InternalWorker:
             self._taking.cancel()
 
     async def run(self) -> None:
-        """Execute tasks until `stop` is called; tasks that then run longer than the grace fail. Raises `ForeignKey`."""
+        """Execute tasks until `stop` is called; tasks that then run longer than the grace fail. Raises `ForeignKey`
+        when another program has written something else under the key of the tasks."""
         self._taking = asyncio.create_task(self._take(), name="internal-take")
         if self._stopping:
             self._taking.cancel()

@@ -33,7 +33,8 @@ def within(name: str) -> Iterator[None]:
 
 
 class MetricByRealm:
-    """A metric with a twin. The twin has one more label, the realm, and counts for the realms with a name."""
+    """A metric with a twin that has one more label, the realm. The metric counts for the default realm alone, the twin
+    for the realms with a name."""
 
     def __init__(self, plain: Any) -> None:
         self.plain = plain

@@ -116,11 +116,11 @@ class _Located:
 
 
 class LocatedConnection(_Located, PackedConnection):
-    """A plain TCP connection to the primary."""
+    """A connection without TLS to the address that the primary has at the moment of connecting."""
 
 
 class LocatedSSLConnection(_Located, PackedSSLConnection):
-    """A connection to the primary over TLS."""
+    """A connection over TLS to the address that the primary has at the moment of connecting."""
 
 
 class _Pool(BlockingConnectionPool):

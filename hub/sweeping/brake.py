@@ -38,7 +38,7 @@ class Nominated:
     """The nodes that may be stale: `silent` by the index of heartbeats, and `unmanaged`, which no hub ever heard.
 
     The totals count also those that were not fetched. `suspected`: how many others are silent for half the timeout by
-    the index. `heard`: how many sent a heartbeat since then.
+    the index. `heard`, for workers alone: how many sent a heartbeat within half the timeout.
     """
 
     registered: int
@@ -151,7 +151,8 @@ class Brake:
         return self._store.node_timeout_ms if self._of == "nodes" else self._worker_timeout_ms
 
     async def judge(self, nominated: Nominated, *, dry_run: bool) -> Verdict:
-        """Return how many stale nodes (or workers) a pass may expire. Checks each only if the brake might engage."""
+        """Return how many stale nodes (or workers) a pass may expire. Nodes are looked at one by one only when there
+        are so many that the brake might engage."""
         at_most = nominated.at_most
         if not self._too_many(at_most, nominated):
             return await self._ask(at_most, nominated, dry_run)

@@ -58,7 +58,7 @@ async def test_parts_with_where_get_slots_that_are_so(api):
     assert (ids(found)[0], set(ids(found)[1:])) == ("small", {"large", "larger"})
 
 
-async def test_one_node_has_all_where_that_is_asked_for(api):
+async def test_with_same_node_one_node_has_all_slots_of_a_bundle(api):
     await offer(api, 1)
     await offer(api, 2, node="n2")
     assert set(ids(await lent(api, (LABEL, 2), sameNode=True))) == {"n2-1", "n2-2"}

@@ -208,7 +208,7 @@ def test_every_operation_answers_neutral_names_as_the_contract_says(live_hub):
     assert {"listLeases", "listNodes", "getNode", "listPools", "listQueue", "getTask", "listJobs"} <= neutral.answered
 
 
-def test_a_heartbeat_that_asks_for_neutral_names_gets_them_from_a_living_hub(live_hub):
+def test_a_running_hub_answers_a_heartbeat_in_neutral_names_when_asked(live_hub):
     headers = {"x-hub-secret": live_hub.node_secret}
     with httpx.Client(base_url=live_hub.url, headers=headers, timeout=PATIENCE_S) as http:
         http.post("/node/register", json={"nodeId": "n1"}).raise_for_status()

@@ -185,7 +185,7 @@ async def test_a_session_without_a_footprint_ends_with_the_next_sweep(hub, redis
     assert listed(redis, FREE) == ["s1"]
 
 
-async def test_a_session_without_a_label_is_deleted(hub, redis):
+async def test_the_lease_sweep_deletes_a_session_without_a_label(hub, redis):
     redis.hset("session:s1", mapping={"browserId": "s1"})
     redis.hset("session:s2", mapping={"browserId": "s2", "labelKey": ""})
     _, leases = sweepers(hub)

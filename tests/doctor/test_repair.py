@@ -84,7 +84,7 @@ async def test_tokens_go_on_rising_after_their_counter_was_lost(api: httpx.Async
     assert int((await borrow(api, POOL)).json()["leaseToken"]) > int(lease["leaseToken"])
 
 
-async def test_a_lease_without_a_footprint_ends_and_its_slot_is_lent_again(
+async def test_a_lease_without_a_session_is_ended_by_a_repair_and_its_slot_is_lent_again(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await held(api, "s1")

@@ -123,7 +123,7 @@ async def test_a_slot_is_held_after_as_many_failed_checks_as_down_after_says(clo
     assert agent.said[:3] == ["published", "held: three", "released"]
 
 
-async def test_a_slot_is_lent_again_after_as_many_checks_as_up_after_says(clock, tmp_path):
+async def test_a_slot_is_published_after_as_many_good_checks_as_up_after_says(clock, tmp_path):
     driver = Scripted("ok", "ok", "ok", every="2s", up_after=2)
     agent = await lived(driver, tmp_path)
     assert (agent.said[0], clock[0]) == ("published", 2.0)

@@ -128,7 +128,7 @@ async def test_a_connection_whose_earlier_request_was_answered_becomes_a_websock
     writer.close()
 
 
-async def test_pages_and_names_that_are_listed_are_served(live_hub, slot):
+async def test_the_gate_answers_listed_origins_under_listed_host_names(live_hub, slot):
     listed = {"HUB_ALLOWED_ORIGINS": "https://ci.example", "HUB_ALLOWED_HOSTS": "gate.example"}
     with GateProcess(live_hub, **listed) as gate:
         headers = {"origin": "https://ci.example", "host": "gate.example"}

@@ -106,7 +106,7 @@ async def test_with_too_many_held_tasks_the_demand_is_a_lower_bound(served, monk
     assert (await told(api))["truncated"] is False
 
 
-async def test_tasks_of_an_internal_job_count_from_their_submission(served):
+async def test_submitted_tasks_of_an_internal_job_count_as_held_in_the_demand(served):
     api, hub = served
     full = "@internal:analysis:Square"
     for name in (full, "@internal:analysis:Cube"):

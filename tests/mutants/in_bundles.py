@@ -42,7 +42,7 @@ BUNDLES = (
     Mistake(
         "bundle_wishes.lua", " and (part[2] == '' or wants.suits(part[2], class))", "",
         "a freed slot is set aside for a bundle that wants another kind",
-        "test_a_cap_on_what_a_pool_serves_leaves_room_for_each_part", _PLACES,
+        "test_the_first_part_of_a_bundle_leaves_room_under_a_served_cap_for_the_next", _PLACES,
     ),
     Mistake(
         "bundle_line.lua", "  local reserves = redis.call('HGET', keys.reserver, 'ticket') == ticket\n", "  local reserves = false\n",

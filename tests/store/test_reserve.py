@@ -43,7 +43,7 @@ def adding() -> list[str]:
     return [f"{path.parent.name}/{path.stem}" for path in files if "command.add(" in path.read_text()]
 
 
-def test_the_list_of_commands_that_only_add_data_is_complete():
+def test_exactly_these_scripts_are_declared_to_only_add_data():
     assert adding() == [
         "jobs/register", "providers/ask", "providers/register", "providers/upload", "schedules/fire", "schedules/put",
         "tasks/again", "tasks/submit", "tasks/submit_internal",

@@ -153,8 +153,8 @@ async def node(found: Serving, headers: Headers, *roles: str) -> Caller:
 
 
 async def joiner(found: Serving, secret: str) -> Caller:
-    """Return the caller with this token for joining, with which nodes get tokens of their own; raises as `node`
-    does."""
+    """Return the caller that shows this token for joining. A new node gets a token of its own with it. Raises as
+    `node` does."""
     holder, digest = await found.holders.resolve(secret), found.holders.digest_of(secret)
     if holder is None or not holder.active or holder.kind != JOIN:
         raise Unauthorized()

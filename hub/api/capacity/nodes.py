@@ -79,7 +79,7 @@ def _own_node(request: Request) -> str:
 
 @takes(p.ONLY_FREE)
 def _only_free(request: Request) -> bool:
-    """Return whether a slot that is lent is to stay on offer; raises `InvalidValue`."""
+    """Return whether the withdrawal of a slot that is lent is to be refused; raises `InvalidValue`."""
     return bodies.switch(request, "onlyFree")
 
 

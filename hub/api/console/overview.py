@@ -212,7 +212,7 @@ async def _at_ceilings(hub: Hub, pools: dict[str, list[str] | None]) -> list[str
 
 
 async def _guarantees(hub: Hub) -> list[str]:
-    """Return sentences on guarantees that exceed what is published."""
+    """Return a sentence for each pattern of pools whose guarantees together exceed the slots that are published."""
     return list((await hub.teams.warnings()).values()) if hub.teams.is_used else []
 
 

@@ -100,7 +100,9 @@ def test_a_cap_on_what_a_pool_serves_counts_all_slots_of_a_bundle(fleet: Bundles
 
 
 @pytest.mark.parametrize("same_node", [False, True])
-def test_a_cap_on_what_a_pool_serves_leaves_room_for_each_part(fleet: Bundles, same_node: bool) -> None:
+def test_the_first_part_of_a_bundle_leaves_room_under_a_served_cap_for_the_next(
+    fleet: Bundles, same_node: bool
+) -> None:
     for slot in (*(f"x{n}" for n in range(20)), "y"):
         fleet.publish(slot, attributes={slot[0]: 1})
     acts.cap(fleet, "gpu:a", 2, served=True)
