@@ -277,5 +277,7 @@ def test_of_a_move_and_a_concurrent_removal_of_the_worker_one_succeeds(alice, fu
 def test_a_task_does_not_show_who_submitted_it(alice, bob, full, room):
     alice.job(room)
     task = bob.submit(full)
-    assert str(0xB0B) not in json.dumps(alice.look(task))
-    assert "b0b" not in json.dumps(alice.look(task) | {"id": ""})
+    made_by_chance = ("id", "room_id", "job_name", "created_at")  # these may contain the digits of the id of bob
+    shown = json.dumps({name: value for name, value in alice.look(task).items() if name not in made_by_chance})
+    assert str(0xB0B) not in shown
+    assert "b0b" not in shown
