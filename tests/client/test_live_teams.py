@@ -55,7 +55,7 @@ async def test_the_holder_of_a_recalled_lease_hears_of_it_and_loses_it(live_hub:
     heard: list[Ending | None] = []
     async with teams_of(live_hub) as (web, waiter):
         with pytest.raises(LeaseLost, match="it was recalled for a team below its guarantee"):
-            async with web.borrow(LABEL, ttl=4, on_ending=heard.append):
+            async with web.borrow(LABEL, ttl=8, on_ending=heard.append):
                 await asyncio.Event().wait()
         assert [end.reason for end in heard if end] == ["recall"]
         await waiter
