@@ -67,7 +67,9 @@ def agent(
     label: list[Pair] | None = Input("KEY=VALUE", read_pair).option("A label of the machine. Repeatable."),
     base_url: str | None = Input("URL", read_url).option("The URL of the machine itself, apart from its slots."),
     policy: Literal["reuse", "recycle", "fresh"] = Option(
-        "reuse", help="Lend a returned slot again as it is, or once the node has recycled it; fresh needs --fleet."
+        "reuse",
+        help="Lend a returned slot as it is (reuse), rather once the node has recycled it (recycle), or only then "
+        "(fresh, which needs --fleet).",
     ),
     join_token_file: Path | None = JOIN_TOKEN_FILE,
     token_file: Path | None = TOKEN_FILE,

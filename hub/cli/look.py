@@ -135,7 +135,7 @@ def autoscale(
     least: int | None = Option(None, "--min", min=0, max=1_000_000, help="The lower bound of the desired number."),
     most: int | None = Option(None, "--max", min=0, max=1_000_000, help="The upper bound of the desired number."),
     headroom: int | None = Option(
-        None, min=0, max=1_000_000, help="How far the desired number is to be above what is needed now."
+        None, min=0, max=1_000_000, help="The number to add to what is needed now, so that some are to spare."
     ),
 ) -> Work:
     """Show how many slots a pool should have: those that are lent, and those that waiting tickets need.

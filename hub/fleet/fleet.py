@@ -94,9 +94,9 @@ class Fleet:
         try:
             drivers = {driver.table.label: driver for driver in read_fleet(path).drivers}
         except StartRefused as refused:
-            _log.error("fleet file refused", why=str(refused))
+            _log.error("fleet file not reloaded", why=str(refused))
             return
-        _log.info("fleet file read", pools=len(drivers))
+        _log.info("fleet file reloaded", pools=len(drivers))
         for label, pool in list(self._pools.items()):
             new = drivers.pop(label, None)
             if new is not None and new.table == pool.driver.table:

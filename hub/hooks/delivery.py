@@ -54,7 +54,7 @@ class HookDelivery:
                 except Exception as error:  # noqa: BLE001 - the loop must go on
                     busy = False
                     metrics.unhandled.inc()
-                    _log.error("hooks not served", why=repr(error))
+                    _log.error("round of hook delivery failed", why=repr(error))
                 if not busy:
                     await asyncio.sleep(PAUSE_S)
         finally:
@@ -93,7 +93,7 @@ class HookDelivery:
             return
         except Exception as error:  # noqa: BLE001 - the turn ends by itself
             metrics.unhandled.inc()
-            _log.error("hooks not served", hook=hook, why=repr(error))
+            _log.error("round of hook delivery failed", hook=hook, why=repr(error))
             return
         delivered = said.count("ok")
         metrics.hook_messages.labels("delivered").inc(delivered)

@@ -173,7 +173,9 @@ class InternalWorker:
             returned = await call(job.execute, order.payload, order.room, dashed(order.task))
         except asyncio.CancelledError:
             status, why = "failed", STOPPED
-            _log.warning("internal task interrupted", seconds=round(time.monotonic() - began, 3), **facts)
+            _log.warning(
+                "internal task failed as the worker stopped", seconds=round(time.monotonic() - began, 3), **facts
+            )
         except (Exception, SystemExit) as error:  # noqa: BLE001 - stored as the error of the task
             status, why = "failed", text_of(error)
             _log.warning("internal task failed", why=why, at=place_of(error), **facts)
@@ -188,7 +190,9 @@ class InternalWorker:
         try:
             return value_of(returned, self._result_max).text
         except ValueError as error:
-            _log.warning("internal task result not stored", task=dashed(order.task), job=order.full, why=str(error))
+            _log.warning(
+                "internal task completed without its result", task=dashed(order.task), job=order.full, why=str(error)
+            )
             return ""
 
     async def _move(self, order: WorkOrder, status: str, error: str = "", value: str = "") -> bool:

@@ -107,7 +107,7 @@ class Recent:
                     raise reply
                 if isinstance(reply, BaseException):
                     metrics.unhandled.inc()
-                    _log.error("task not re-reported", why=str(reply), exc_info=reply)
+                    _log.error("task not re-reported to Redis", why=str(reply), exc_info=reply)
                 elif reply == ["job"]:
                     self._store.later(partial(self._once_more, again, until))
                 recalled += reply == ["recalled"]

@@ -57,7 +57,7 @@ class Validation:
         if broken := found.get("broken"):
             if job not in self._logged and len(self._logged) < LOGGED_MAX:
                 self._logged.add(job)
-                _log.warning("payload schema unusable", job=job, why=broken)
+                _log.warning("payloads not checked, schema unusable", job=job, why=broken)
             return None
         return Fault(found["number"], found["path"], found["message"]) if found else None
 

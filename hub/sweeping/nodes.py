@@ -199,7 +199,7 @@ class NodeSweeperService:
             done.named += 1
             if done.named <= NAMES_MAX:
                 name = self._store.keys.inuse(pools[slot]) if slot in pools else "unknown"
-                _log.warning("in-use entry pruned", list=name, node=node_id, slot=slot)
+                _log.warning("lent slot removed with its node", list=name, node=node_id, slot=slot)
 
     def _count(self, node_id: str, reply: list[Any], done: NodeSweep) -> None:
         match reply:

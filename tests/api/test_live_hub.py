@@ -75,7 +75,7 @@ def test_a_silent_node_is_expired_and_the_log_and_the_metrics_tell_of_it(live):
     (said,) = told()
     assert (said["slots"], said["ended"]) == ("2", "1")
     pruned = {"list": "live:inuse:quiet:one", "node": "mute", "slot": "q1"}
-    wait_until(lambda: pruned in facts_of(live.log(), "in-use entry pruned"), why=live.log)
+    wait_until(lambda: pruned in facts_of(live.log(), "lent slot removed with its node"), why=live.log)
     wait_until(lambda: any(line["expired"] != "0" for line in facts_of(live.log(), "node sweep ")), why=live.log)
     text = get(live, "/metrics").text
     assert re.search(r"hub_nodes_expired_total [1-9]", text)

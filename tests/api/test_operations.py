@@ -53,7 +53,7 @@ def decorators_and_docstring(node: ast.AST) -> Iterator[ast.AST]:
         yield body[0].value
 
 
-def test_the_path_of_an_operation_is_written_in_its_table_row_alone() -> None:
+def test_the_code_of_the_api_names_the_path_of_an_operation_only_in_its_table_row() -> None:
     found = [named for path in FILES for named in beside_rows(path)]
     assert len(found) <= PREFIXES_AND_EXAMPLES, found
     rows = (TOP / API / "capacity/leases.py").read_text()

@@ -263,7 +263,7 @@ async def test_tokens_rise_from_grant_to_grant(api):
     assert tokens == sorted(set(tokens))
 
 
-async def test_a_borrow_is_read_in_every_spelling_of_the_wire(api):
+async def test_a_borrow_sent_as_plain_text_is_read_and_a_member_in_the_wrong_case_is_not(api):
     await publish(api, "n1", **{"a:7": ["s1"], "true:b": ["s2"]})
     plain = await api.post(
         "/session/borrow", content=b'{"labelKey":"a:7","extra":[1,{"x":null}]}', headers={"content-type": "text/plain"}

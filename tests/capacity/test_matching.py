@@ -112,7 +112,7 @@ async def test_the_counts_of_free_slots_decide_which_pool_serves_a_borrow(make_a
             assert answer.json()["matchedLabel"] == served
 
 
-async def test_an_empty_pool_does_not_block_the_next_phase_of_matching(api, redis):
+async def test_a_borrow_that_finds_its_own_pool_empty_is_served_by_that_of_a_shorter_label(api, redis):
     push(redis, "a:b:c", ("s1", "n1"))
     push(redis, "a:b", ("s2", "n1"))
     served = [(await borrow(api, "a:b:c")).json().get("matchedLabel") for _ in range(3)]

@@ -354,7 +354,9 @@ async def test_a_lease_in_a_pool_without_rules_costs_no_further_command(slots, h
     ],
     ids=str,
 )
-async def test_what_cannot_be_a_rule_or_a_use_is_refused(slots, method, path, body, code):
+async def test_bad_requests_about_pool_rules_or_the_use_of_leases_are_refused_with_a_code(
+    slots, method, path, body, code
+):
     answer = await slots.request(method, path, json=body)
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == code, answer.text

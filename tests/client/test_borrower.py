@@ -190,7 +190,7 @@ async def test_a_hub_that_is_away_is_named_in_the_error_after_the_timeout() -> N
             await client.acquire("gpu:a100")
 
 
-async def test_an_attempt_without_an_answer_is_given_up_after_the_attempt_timeout(hub: FakeHub) -> None:
+async def test_an_attempt_at_a_call_without_an_answer_is_given_up_after_the_attempt_timeout(hub: FakeHub) -> None:
     transport = hub.slow_transport("GET /pools", 60)
     async with HubClient("http://hub", timeout=0, attempt_timeout=0.05, transport=transport) as client:
         with pytest.raises(HubUnavailable):

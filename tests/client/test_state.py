@@ -99,7 +99,7 @@ def test_an_answer_with_leases_replaces_the_known_leases_and_one_without_changes
     assert (state.version, state.lent, state.marked) == (4, {}, set())
 
 
-def test_an_acknowledged_mark_is_sent_until_a_heartbeat_with_it_was_answered() -> None:
+def test_heartbeats_report_a_recycled_slot_until_one_of_them_was_answered() -> None:
     state = AgentState("n1", {})
     state.acknowledged = {"s1": ""}
     beat = state.beat()

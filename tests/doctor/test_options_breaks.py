@@ -26,7 +26,7 @@ async def test_a_unique_key_that_names_the_wrong_task_is_deleted(shop, hub, of):
     assert shop.redis.keys("hub:unique:*") == []
 
 
-async def test_a_unique_key_of_its_own_task_stays_even_if_the_task_is_forgotten(shop, hub):
+async def test_the_doctor_leaves_alone_a_unique_key_of_its_own_task_or_one_that_expires(shop, hub):
     [task] = await hub.tasks.submit("one", JOB, ["{}"], USER, Options(unique_key="k", unique_ms=3_600_000))
     assert await look(hub) == []
     [key] = shop.redis.keys("hub:unique:*")

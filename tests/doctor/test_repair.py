@@ -117,7 +117,7 @@ async def test_two_leases_with_one_token_are_reported(api: httpx.AsyncClient, hu
     assert await problems(hub, repair=True) == ["C2 slots s1, s2: two leases have this token"]
 
 
-async def test_holds_move_with_a_slot_to_the_key_part_of_its_node(
+async def test_a_repair_moves_the_holds_of_a_slot_with_it_to_the_keys_of_its_node(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
     await publish(api, "n1", **{POOL: ["s1", "s2"]})

@@ -80,7 +80,7 @@ def test_a_file_may_be_read_again_before_a_hub_answers(machine: Machine, start_h
     agent = machine.command.start("agent", "--node", NODE, "--fleet", str(machine.file))
     agent.until_err("node announcing")
     reread(machine, SLEEPERS.replace("COUNT", "2") + SLEEPERS.replace("COUNT", "1").replace("worker:", "other:"))
-    agent.until_err("fleet file read")
+    agent.until_err("fleet file reloaded")
     start_hub(HUB_PORT=str(machine.hub.port))
     machine.until_lendable(3)
     assert len(machine.programs()) == 3
@@ -92,7 +92,7 @@ def test_a_file_with_a_mistake_is_told_and_the_fleet_stays_as_it_was(machine: Ma
     machine.until_lendable(1)
     before = machine.programs()
     reread(machine, SLEEPERS.replace("COUNT", "none"))
-    machine.command.started[-1].until_err("fleet file refused")
+    machine.command.started[-1].until_err("fleet file not reloaded")
     assert machine.programs() == before
     machine.until_lendable(1)
 

@@ -115,7 +115,7 @@ async def _is(hub: HubProcess, count: int) -> bool:
     return await lent(hub) == count
 
 
-async def test_a_session_counts_only_with_the_credential_and_the_label_that_began_it(live_hub, gate):
+async def test_a_webdriver_session_counts_only_with_the_credential_and_label_that_began_it(live_hub, gate):
     driver = Driver()
     other_secret = {"x-hub-secret": "admin-s3"}
     async with Running(live_hub, driver), gate.http() as caller, gate.http(headers=other_secret) as other:

@@ -245,7 +245,7 @@ async def test_a_task_that_runs_longer_than_the_grace_fails(registered, start_wo
     (tmp_path / "never").touch()
 
 
-async def test_a_swallowed_cancellation_does_not_keep_the_executor_running(registered, monkeypatch):
+async def test_a_reader_that_swallows_its_cancellation_does_not_keep_the_executor_running(registered, monkeypatch):
     reading = asyncio.Event()
 
     async def swallow(*_):

@@ -113,7 +113,7 @@ async def test_a_task_retried_by_hand_does_not_take_over_the_unique_key(hub):
     assert (await submit(hub)).id == second.id
 
 
-async def test_a_unique_key_that_the_store_lost_is_restored(lossy):
+async def test_hubs_restore_a_task_and_its_unique_key_that_the_store_lost(lossy):
     await lossy.worker()
     lossy.keep()
     url = lossy.server.url

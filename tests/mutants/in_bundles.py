@@ -117,7 +117,7 @@ BUNDLES = (
     Mistake(
         "commands/capacity/borrow_all.lua", "  serving.opened()  -- also of a pool whose", "  -- a pool whose",
         "waiters stay beside the slots of a pool when a bundle finds out that its maintenance is over",
-        "test_a_bundle_that_finds_a_maintenance_over_lets_others_have_its_slots", _ASIDE,
+        "test_waiting_borrows_get_the_slots_when_a_bundle_finds_the_maintenance_over", _ASIDE,
     ),
     Mistake(
         "reserve_turns.lua", "numbers.whole(store.clock_ms + most_ms)", "numbers.whole(store.clock_ms)",

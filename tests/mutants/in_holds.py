@@ -93,7 +93,7 @@ HOLDS = (
     Mistake(
         "holds.lua", "keys.node_holds(before or part)", "keys.node_holds(part)",
         "a slot that moved to another key part is still among the held ones of the old one",
-        "test_holds_move_with_a_slot_to_the_key_part_of_its_node", "tests/doctor/test_repair.py",
+        "test_a_repair_moves_the_holds_of_a_slot_with_it_to_the_keys_of_its_node", "tests/doctor/test_repair.py",
     ),
     Mistake(
         "nodes.lua", ", keys.node_holds(part))", ")",

@@ -188,11 +188,11 @@ _RECALLED = (
     Mistake(
         "team_recalls.lua", "(not most or has > most)", "(not most or has < most)",
         "a lease of the team that is least above its guarantee is recalled",
-        "test_the_newest_lease_of_the_team_furthest_above_is_recalled", _RECALLS,
+        "test_the_newest_lease_of_the_team_furthest_above_its_guarantee_is_recalled", _RECALLS,
     ),
     Mistake(
         "team_leases.lua", "redis.call('ZREVRANGE', keys.team_leases(", "redis.call('ZRANGE', keys.team_leases(",
-        "the oldest lease is recalled", "test_the_newest_lease_of_the_team_furthest_above_is_recalled", _RECALLS,
+        "the oldest lease is recalled", "test_the_newest_lease_of_the_team_furthest_above_its_guarantee_is_recalled", _RECALLS,
     ),
     Mistake(
         "team_rounds.lua", "state.pairs > 0 then team_recalls.release(state.policy, each.slot) end", "state.pairs > 0 then end",

@@ -163,7 +163,7 @@ async def test_a_record_without_an_id_is_ignored(database, opened):
     assert await a_pass(records) == ([3, 4, 5], None)
 
 
-async def test_an_id_that_several_records_share_ends_a_pass(database, opened):
+async def test_a_pass_brings_the_other_records_back_although_refused_ones_share_an_id(database, opened):
     database.execute("CREATE TABLE jobs (id text, status text, updated_at timestamp, error text, attempts integer)")
     database.add(1, 1, 1, age_s=9000)
     database.add(2)

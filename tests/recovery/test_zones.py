@@ -64,7 +64,7 @@ async def test_without_an_ambiguous_time_zone_none_needs_to_be_declared(pg, open
     assert await records.reset() == Reset()
 
 
-async def test_the_time_zone_of_other_writing_applications_makes_a_table_ambiguous(pg, opened):
+async def test_a_reset_is_refused_if_a_role_that_may_write_the_table_has_another_time_zone(pg, opened):
     """The hub has a role of its own, whose sessions are in UTC."""
     pg.execute(f"ALTER DATABASE {pg.name} SET timezone = 'UTC'")
     pg.make_jobs(updated_at="naive")

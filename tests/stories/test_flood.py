@@ -98,7 +98,7 @@ async def test_a_token_that_floods_the_store_ends_no_node_and_no_lease(start_hub
         assert (await borrow(runner, LABEL)).status_code == 200
 
 
-async def test_a_hub_starts_on_a_redis_without_memory(start_hub, redis):
+async def test_a_hub_starts_on_a_redis_whose_memory_is_full(start_hub, redis):
     first = start_hub()
     redis.config_set("maxmemory", 1)
     second = start_hub(HUB_RUNNER_SECRET="another", HUB_HISTORY_MAX_ENTRIES="500")

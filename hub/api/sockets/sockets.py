@@ -240,7 +240,7 @@ class Sockets:
             if self._events.sid_from_eio_sid(sid, "/") is None:
                 silent[sid] = self._silent.get(sid, 0) + 1
             if silent.get(sid, 0) > SILENT_ROUNDS or socket.queue.qsize() > BACKLOG:
-                _log.debug("socket closed by the hub", sid=sid, waiting=socket.queue.qsize())
+                _log.debug("abandoned or unread socket closed", sid=sid, waiting=socket.queue.qsize())
                 await self._end(socket)
         self._silent = silent
         for sid in self._rooms.moved():

@@ -298,7 +298,7 @@ class WorkerServing:
             elif status == "completed" and int(refused.facts.get("status") or refused.status) in REFUSED:
                 self._report(task, "failed", reason(refused))
             elif not passing(refused) or status == "running":  # else it is reported in the background
-                log.warning("task %s is not %s for the hub: %s", task.task_id, status, refused)
+                log.warning("the report that task %s is %s failed: %s", task.task_id, status, refused)
             return False
         self.signals.contact.heard()
         return True

@@ -51,7 +51,7 @@ class ServedProviders(dict[str, RegisteredProvider]):
         try:
             content = _read(provider, str(request.get("params")))
         except Exception as error:
-            log.error("provider %s could not read request %s", name, request_id, exc_info=error)
+            log.error("provider %s failed on read request %s", name, request_id, exc_info=error)
             return
         try:
             wire.run(upload(provider.id, request_id, content, lasting(TROUBLE_S)))

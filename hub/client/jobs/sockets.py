@@ -86,7 +86,7 @@ class Socket:
             try:
                 self._client.emit(event, data)
             except Exception as error:  # noqa: BLE001 - without the connection everything works, only later
-                log.debug("%s is not said now: %r", event, error)
+                log.debug("socket event %s not sent: %r", event, error)
 
     def close(self) -> None:
         """Close the connection, unless its client was given."""

@@ -173,7 +173,7 @@ async def test_a_claim_that_is_repeated_with_its_key_reports_once_and_gets_the_s
     assert (await alice.claim(worker, {KEY: "c2"})).json()["task"]["id"] != first["task"]["id"]
 
 
-async def test_a_move_repeated_with_its_key_gets_the_same_answer(alice):
+async def test_a_status_of_a_task_that_is_set_again_with_its_key_gets_the_same_answer(alice):
     worker = await alice.offering()
     task = await alice.task()
     await alice.claim(worker)

@@ -46,7 +46,7 @@ async def test_so_many_tasks_of_one_value_run_at_once(alice):
     assert await claim(alice, worker) == [a[2]]
 
 
-async def test_so_many_tasks_start_within_a_time(alice):
+async def test_a_rate_limit_lets_so_many_tasks_of_a_job_start_within_its_time(alice):
     worker = await limited(alice, {"rate": "3/m"})
     tasks = await submit(alice, *[{}] * 5)
     assert await claim(alice, worker) == tasks[:3]

@@ -154,7 +154,7 @@ async def test_a_user_at_its_quota_is_refused_and_another_user_is_not(shop, thin
 
 @pytest.mark.parametrize("thing", [each for each in THINGS if each.add in (a_task, a_schema, a_schedule, a_provider)],
                          ids=lambda each: each.add.__name__)  # fmt: skip
-async def test_a_room_may_hold_four_times_the_quota_of_a_user(shop, thing):
+async def test_a_room_refuses_a_part_of_what_five_users_may_add_by_their_quotas(shop, thing):
     taken, name = 0, 0
     refusals: list[dict[str, Any]] = []
     for who in USERS:

@@ -270,7 +270,9 @@ def test_a_maintenance_ends_although_slots_are_set_aside(fleet: Bundles, waiting
 
 
 @pytest.mark.parametrize("how", [{"wait": 0}, {"wait": 0, "hopes": True}, {"hopes": True}])
-def test_a_bundle_that_finds_a_maintenance_over_lets_others_have_its_slots(fleet: Bundles, how: dict[str, int]) -> None:
+def test_waiting_borrows_get_the_slots_when_a_bundle_finds_the_maintenance_over(
+    fleet: Bundles, how: dict[str, int]
+) -> None:
     fleet.node("m", 2)
     fleet.direct.call("capacity/restart_pool", pool="gpu:a")
     singles = [fleet.borrow(("gpu:a", "")) for _ in range(2)]

@@ -45,7 +45,7 @@ async def test_a_returned_slot_is_not_handed_to_a_waiter_before_it_is_fresh(make
         assert (await waiter).json()["browserId"] == "s1"
 
 
-async def test_with_recycle_a_waiter_gets_the_slot_as_it_is(make_api, redis):
+async def test_under_the_policy_recycle_a_waiter_gets_a_returned_slot_as_it_is(make_api, redis):
     async with make_api(borrow_queue_timeout_s=20) as api:
         await offer(api, "s1", policy="recycle")
         waiter = await lent_and_waited_for(api, redis)
@@ -131,7 +131,7 @@ async def test_a_slot_that_gets_the_policy_is_made_fresh_once(api, endpoint, wor
     assert not await refused(api)
 
 
-async def test_a_withdrawn_slot_comes_back_as_a_new_one(api, redis):
+async def test_a_used_slot_that_is_withdrawn_and_published_again_is_lent_as_a_new_one(api, redis):
     await offer(api, "s1")
     await used(api)
     await api.delete("/node/n1/slots/s1")

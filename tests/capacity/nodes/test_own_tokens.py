@@ -300,7 +300,7 @@ async def test_an_impossible_node_token_is_refused_by_the_name_of_the_member(shu
     ("body", "member"), [({}, "nodeId"), ({"nodeId": "a"}, "sha256"), ({"nodeId": "a", "sha256": "x"}, "sha256"),
                          ({"nodeId": " ", "sha256": "0" * 64}, "nodeId")],
 )  # fmt: skip
-async def test_a_refused_join_says_what_is_missing(shut, body, member):
+async def test_a_refused_join_of_a_node_names_the_member_that_is_missing_or_wrong(shut, body, member):
     token = (await make(shut, join="fleet"))["token"]
     answer = await shut.post("/node/join", json=body, headers={"x-hub-secret": token})
     assert (answer.status_code, answer.json()["member"]) == (400, member)

@@ -100,7 +100,7 @@ def test_no_more_is_recalled_than_is_above_guarantees(fleet: Teams) -> None:
     assert [fleet.held(team) for team in "abc"] == [2, 3, 4]
 
 
-def test_the_newest_lease_of_the_team_furthest_above_is_recalled(fleet: Teams) -> None:
+def test_the_newest_lease_of_the_team_furthest_above_its_guarantee_is_recalled(fleet: Teams) -> None:
     fleet.node("m", 6)
     fleet.team("a", guarantee=2), fleet.team("b", guarantee=3)
     for team in "bbbbcc":

@@ -75,7 +75,7 @@ def test_a_result_is_kept_while_the_store_is_away(hub: JobsHub, make: Make) -> N
 
 @pytest.mark.parametrize("answer", [unauthorized, lambda _: refusal(403, "forbidden"), lambda _: refusal(404, "x")])
 @pytest.mark.parametrize("on", ["claim", "report", "beat"])
-def test_a_manager_whose_worker_the_hub_has_removed_ends(
+def test_a_manager_ends_when_the_hub_answers_its_worker_with_401_403_or_404(
     hub: JobsHub, make: Make, on: str, answer: Callable[[Seen], Any]
 ) -> None:
     def execute(task: ClaimedTask[Any]) -> None:

@@ -67,7 +67,7 @@ async def test_a_record_given_back_by_hand_without_a_session_is_not_claimed_mean
     assert (counts.claimed, counts.lost, counts.failed, counts.done) == (2, 1, 0, 1)
 
 
-async def test_a_record_given_back_by_hand_before_its_turn_is_not_claimed_meanwhile(jobs, monkeypatch):
+async def test_a_record_given_back_by_hand_is_not_claimed_again_while_it_waits_in_the_loop(jobs, monkeypatch):
     """The outcome of one claim must not be taken for that of the other."""
     jobs.add(1, status="Pending", age_s=9000)
     jobs.add(2, status="Pending")

@@ -27,7 +27,9 @@ async def test_a_database_that_hangs_at_any_call_loses_no_record(pg_jobs, tmp_pa
     await Trial(pg_jobs, tmp_path).everywhere([HANGS], first=AFTER_REFLECTION, every=4)
 
 
-async def test_during_an_outage_known_outcomes_are_parked_and_the_loop_waits(pg_jobs, redis_server, tmp_path):
+async def test_during_an_outage_of_the_database_known_outcomes_are_parked_and_the_loop_waits(
+    pg_jobs, redis_server, tmp_path
+):
     trial = Trial(pg_jobs, tmp_path, park=redis_server.url)
     await trial.everywhere([CUT], length=12, first=AFTER_REFLECTION, every=4)
     assert redis_server.client().keys("*") == []
