@@ -68,8 +68,8 @@ def agent(
     base_url: str | None = Input("URL", read_url).option("The URL of the machine itself, apart from its slots."),
     policy: Literal["reuse", "recycle", "fresh"] = Option(
         "reuse",
-        help="Lend a returned slot as it is (reuse), rather once the node has recycled it (recycle), or only then "
-        "(fresh, which needs --fleet).",
+        help="Lend a returned slot as it is (reuse), preferably after the node has recycled it (recycle), or only "
+        "after that (fresh, which needs --fleet).",
     ),
     join_token_file: Path | None = JOIN_TOKEN_FILE,
     token_file: Path | None = TOKEN_FILE,
