@@ -107,6 +107,7 @@ class Slot(LentSlot):
         self.revoked = False  # the hub ended the lease, and waits for the holder to give the slot back
         self.owed = False  # its return is not delivered to the hub yet
         self.unsure = False  # a renewal without an answer may have been carried out
+        self._granted_less = False  # the last renewal that was answered got less than the usual length
         self._why = ""
         self.unwell: str | None = None
         self._on_unwell: list[Callable[[str | None], object]] = []
@@ -150,7 +151,9 @@ class Slot(LentSlot):
     def loss(self, why: str) -> LeaseLost:
         """Mark the slot as lost, unless it is already, and return the error to raise, with the first reason given."""
         if not self.lost.is_set():
-            end = self.use.end if why == NOT_RENEWED else None
+            # A renewal without an answer is not the reason where the hub had granted all that the rule left.
+            by_rule = why == NOT_RENEWED or (why.startswith(NOT_RENEWED) and self._granted_less)
+            end = self.use.end if by_rule else None
             self._why = _BY_RULE.get(end.reason, why) if end else why
             self.lost.set()
         return LeaseLost(f"slot {self.id} of {self.matched_label} is lost: {self._why}", slotId=self.id)
@@ -211,7 +214,7 @@ class Slot(LentSlot):
     def renewed(self, ttl_s: float, since_s: float) -> None:
         """Record a renewal that the hub answered: the lease lasts `ttl_s` seconds from `since_s`."""
         self._deadline_s = since_s + ttl_s
-        self.ends_by_s, self.unsure = now_s() + ttl_s, False
+        self.ends_by_s, self.unsure, self._granted_less = now_s() + ttl_s, False, ttl_s < self.ttl_s
         self._due_s = _next_renewal_s(ttl_s, self.ttl_s)
 
     def maybe_shortened(self, ttl_s: float, since_s: float) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hub.client import HubClient, LeaseLost, NoCapacity, Slot, SyncHubClient, Unauthorized
 from hub.client import slot as slot_module
 from hub.client.naming import own_name
+from hub.client.using import Ending
 from hub.errors import HubUnavailable
 from tests.client.both import Kind, until_lost
 from tests.client.fake_hub import FakeHub, Reset, eventually
@@ -241,6 +242,23 @@ async def test_a_lease_that_cannot_be_renewed_ends_the_block_before_it_ends(
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
+
+
+@pytest.mark.parametrize(
+    ("granted_s", "why"), [(1, "it was recalled for a team below its guarantee"), (2, r"not renewed in time \(.*reset")]
+)
+async def test_a_lease_that_its_rule_ends_is_lost_by_that_rule_also_if_its_last_renewal_has_no_answer(
+    hub: FakeHub, kind: Kind, granted_s: float, why: str
+) -> None:
+    hub.ttl_s = 2
+
+    async def block(slot: Slot) -> None:
+        slot.use.heard(slot.id, "end", Ending("recall", granted_s))
+        await until_lost(slot)
+
+    hub.say(RENEW, lambda _: {"ttlSeconds": granted_s}, *[Reset() for _ in range(1000)])
+    with pytest.raises(LeaseLost, match=why):
+        await hold(client_of(hub, kind), block)
 
 
 async def test_a_hub_that_hangs_makes_the_lease_lost_in_time_too(hub: FakeHub, wide_margin: None) -> None:
