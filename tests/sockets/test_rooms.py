@@ -13,6 +13,7 @@ import requests
 from hub.api.callers.caller import STRANGER
 from hub.api.callers.finding import Shown
 from hub.api.sockets import rooms
+from hub.api.sockets.events import Channel
 from hub.api.sockets.rooms import NAME_MAX, ROOMS_MAX
 from hub.errors import StoreFault
 from tests.sockets.people import ANN, BOB, JOB, OK, Listener, connections, new_worker, publish, traces
@@ -50,6 +51,22 @@ async def test_joining_binds_only_workers_of_the_caller(here, listen, redis, hub
     assert (connections(redis, mine), connections(redis, bobs)) == (1, 0)
     await ann.say("leave_job_room", {"job_name": JOB, "worker_id": mine})
     assert connections(redis, mine) == 1
+
+
+async def test_a_worker_is_bound_to_a_connection_that_hears_its_events(serve, listen, redis, hub, tokens, monkeypatch):
+    """The worker hears of each task that is submitted after it was bound."""
+    process, _ = await serve(tokens_file=tokens)
+    worker = (await hub.workers.create(ANN, new_worker())).id
+    hears, bound_before = Channel.hears, list[int]()
+
+    async def noted(channel: Channel, wait_s: float) -> bool:
+        bound_before.append(connections(redis, worker))
+        return await hears(channel, wait_s)
+
+    monkeypatch.setattr(Channel, "hears", noted)
+    listener = await listen(process, "ann")
+    assert await listener.offer(worker) == OK
+    assert (set(bound_before), connections(redis, worker)) == ({0}, 1)
 
 
 SAYINGS: list[Any] = [

@@ -225,9 +225,9 @@ class Rooms:
             if worker is not None:
                 await caller.reach_worker(place.serving.hub, worker)
             await self._enter(sid, connection, place.room(kind + full))
+            await self._be_heard(place)  # first: a worker that is bound hears of each task from then on
             if worker is not None:
                 await place.serving.hub.presence.bind(worker, caller.user, sid)
-            await self._be_heard(place)
         return place
 
     async def _join_room(self, sid: str, connection: SocketConnection, message: Any) -> None:
