@@ -58,7 +58,11 @@ class Probe:
         if answer.status_code == 200:
             self.served["a borrow"].append(time.monotonic())
             body = {"labelKey": "probe:one", "browserId": "probe-1", "leaseToken": answer.json()["leaseToken"]}
-            await runners.post("/session/return", json=body)
+
+            async def is_back() -> bool:
+                return (await runners.post("/session/return", json=body)).status_code != 503  # while the realm moves
+
+            await eventually(is_back, FILL_S)
 
     async def is_served(self, since: float) -> bool:
         """Return whether a heartbeat and a borrow were served after that moment."""
